@@ -13,7 +13,6 @@ from collections.abc import Callable
 from penstock.api.v1alpha1.changes import without_live
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport
-from penstock.driver.checkpoint.storage import checkpoints_of
 from penstock.driver.environment import Environment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
@@ -94,7 +93,7 @@ class Queries:
     def _begin(self, stream: ContinuousStream) -> Loop:
         runtime, followed, environment = self._runtime, self._followed, self._environment
         self._generation = stream.spec.checkpoint.generation
-        checkpoints = checkpoints_of(stream, environment, self._jvm)
+        checkpoints = runtime.checkpoints
         judge = EditJudge(
             stream.spec, environment, checkpoints, lambda: runtime.session, followed.defaults
         )

@@ -73,7 +73,8 @@ class QueryRuntime:
         self._environment = environment
         self._jvm = jvm
         self._api = api
-        self._generations = Generations(stream.spec, checkpoints_of(stream, environment, jvm))
+        self.checkpoints = checkpoints_of(stream, environment, jvm)
+        self._generations = Generations(stream.spec, self.checkpoints)
         self._checkpoint = self._generations.current
         self._executors = session_executors or SessionExecutors(stream, environment, api)
         self._followed = followed or FollowedStream()

@@ -44,11 +44,14 @@ public final class DurableCheckpointFileManager extends FileSystemBasedCheckpoin
     if (isLocal()) {
       return super.createAtomic(path, overwriteIfPossible);
     }
+    return ofSpark(root, conf).createAtomic(path, overwriteIfPossible);
+  }
+
+  /** Spark's default, for what is no checkpoint of ours. */
+  static CheckpointFileManager ofSpark(org.apache.hadoop.fs.Path root, Configuration conf) {
     Configuration sparks = new Configuration(conf);
     sparks.unset(SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS().parent().key());
-    return CheckpointFileManager$.MODULE$
-        .create(root, sparks)
-        .createAtomic(path, overwriteIfPossible);
+    return CheckpointFileManager$.MODULE$.create(root, sparks);
   }
 
   @Override

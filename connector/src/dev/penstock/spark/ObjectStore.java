@@ -2,7 +2,6 @@ package dev.penstock.spark;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.InterruptedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
 import java.time.Duration;
@@ -104,7 +103,7 @@ public final class ObjectStore {
         some.add(REQUESTS.submit(() -> read(new Path(root, file))));
       }
       for (Future<byte[]> one : some) {
-        contents.add(result(one));
+        contents.add(waitFor(one));
       }
     }
     return contents;
@@ -128,7 +127,7 @@ public final class ObjectStore {
     Path path = new Path(root, file);
     String nonce = isEntry(path, OFFSETS) ? header(path, NONCE) : null;
     Map<String, String> headers = headers(path, nonce == null ? newNonce() : nonce);
-    waitFor(
+    write(
         () -> {
           CheckpointLease.ensureHeld();
           put(path, content, headers, Condition.NONE);
@@ -144,7 +143,7 @@ public final class ObjectStore {
    */
   void create(Path file, byte[] content) throws IOException {
     Map<String, String> headers = headers(file, newNonce());
-    waitFor(
+    write(
         () -> {
           create(file, content, headers);
           return null;
@@ -201,7 +200,7 @@ public final class ObjectStore {
         throw new IOException(kept.getKey() + ": " + kept.getValue());
       }
     }
-    if (isLog(file.getParent())) {
+    if (isEntry(file)) {
       LogEntries.of(file.getParent()).deleted(LogEntries.number(file));
     }
   }
@@ -271,15 +270,7 @@ public final class ObjectStore {
   /** One PUT. An IOException may mean that it was refused, or that its answer was lost. */
   void put(Path file, byte[] content, Map<String, String> headers, Condition condition)
       throws IOException {
-    FSDataOutputStreamBuilder<?, ?> made =
-        store.createFile(file).recursive().overwrite(!condition.isNew());
-    if (condition.isNew()) {
-      made.must(CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE, true);
-    } else if (condition.etag() != null) {
-      made.must(CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE_ETAG, condition.etag());
-    } else {
-      made.opt("fs.s3a.create.performance", true);
-    }
+    FSDataOutputStreamBuilder<?, ?> made = created(file, condition);
     headers.forEach((name, value) -> made.opt("fs.s3a.create.header." + name, value));
     FSDataOutputStream out = made.build();
     try {
@@ -294,10 +285,20 @@ public final class ObjectStore {
 
   /** A file that takes its content bit by bit, and that is there when it is closed. */
   FSDataOutputStream replace(Path file) throws IOException {
+    return created(file, Condition.NONE).build();
+  }
+
+  private FSDataOutputStreamBuilder<?, ?> created(Path file, Condition condition) {
     FSDataOutputStreamBuilder<?, ?> made =
-        store.createFile(file).recursive().overwrite(true);
-    made.opt("fs.s3a.create.performance", true);
-    return made.build();
+        store.createFile(file).recursive().overwrite(!condition.isNew());
+    if (condition.isNew()) {
+      made.must(CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE, true);
+    } else if (condition.etag() != null) {
+      made.must(CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE_ETAG, condition.etag());
+    } else {
+      made.opt("fs.s3a.create.performance", true);
+    }
+    return made;
   }
 
   /** A file's user metadata; null if it has none of this name, or if there is no file. */
@@ -340,8 +341,8 @@ public final class ObjectStore {
   }
 
   private static void written(Path file, byte[] content, Map<String, String> headers) {
-    long number = LogEntries.number(file);
-    if (number >= 0 && isLog(file.getParent())) {
+    if (isEntry(file)) {
+      long number = LogEntries.number(file);
       LogEntries.of(file.getParent()).written(number, content, headers.get(NONCE));
     }
   }
@@ -350,16 +351,25 @@ public final class ObjectStore {
     return LogEntries.number(file) >= 0 && file.getParent().getName().equals(log);
   }
 
-  static boolean isLog(Path folder) {
+  /** Whether a file is an entry of a checkpoint's offsets or commits. */
+  static boolean isEntry(Path file) {
+    return isEntry(file, OFFSETS) || isEntry(file, COMMITS);
+  }
+
+  private static boolean isLog(Path folder) {
     return folder.getName().equals(OFFSETS) || folder.getName().equals(COMMITS);
   }
 
+  /** In another thread, which nobody interrupts. */
+  private static void write(Callable<Void> request) throws IOException {
+    waitFor(REQUESTS.submit(request));
+  }
+
   /**
-   * Waits for a write also if this thread is interrupted, as a query is that stops: so a batch that
-   * is done is committed.
+   * Waits also if this thread is interrupted, as a query is that stops: so a batch that is done is
+   * committed.
    */
-  private static <T> T waitFor(Callable<T> request) throws IOException {
-    Future<T> running = REQUESTS.submit(request);
+  private static <T> T waitFor(Future<T> running) throws IOException {
     boolean interrupted = false;
     try {
       while (true) {
@@ -370,28 +380,13 @@ public final class ObjectStore {
         }
       }
     } catch (ExecutionException failed) {
-      throw cause(failed);
+      Throwable cause = failed.getCause();
+      throw cause instanceof IOException known ? known : new IOException(cause);
     } finally {
       if (interrupted) {
         Thread.currentThread().interrupt();
       }
     }
-  }
-
-  private static <T> T result(Future<T> running) throws IOException {
-    try {
-      return running.get();
-    } catch (InterruptedException stopped) {
-      Thread.currentThread().interrupt();
-      throw new InterruptedIOException();
-    } catch (ExecutionException failed) {
-      throw cause(failed);
-    }
-  }
-
-  private static IOException cause(ExecutionException failed) {
-    Throwable cause = failed.getCause();
-    return cause instanceof IOException known ? known : new IOException(cause);
   }
 
   /** Deletes a file that is not needed any more; one that stays does no harm. */

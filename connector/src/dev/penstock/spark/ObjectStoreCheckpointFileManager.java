@@ -3,7 +3,6 @@ package dev.penstock.spark;
 import java.io.ByteArrayOutputStream;
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.util.Arrays;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -11,8 +10,6 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathFilter;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager$;
-import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * Writes the files of a checkpoint in an object store: an entry of a log in one request, and state
@@ -22,7 +19,7 @@ import org.apache.spark.sql.internal.SQLConf;
  */
 public final class ObjectStoreCheckpointFileManager implements CheckpointFileManager {
   /** The setting with the checkpoints' location. */
-  static final String LOCATION = "penstock.checkpoint.location";
+  private static final String LOCATION = "penstock.checkpoint.location";
 
   private final Path root;
   private final ObjectStore store;
@@ -32,9 +29,7 @@ public final class ObjectStoreCheckpointFileManager implements CheckpointFileMan
     root = path;
     boolean isOurs = (path + "/").startsWith(conf.getTrimmed(LOCATION) + "/");
     store = isOurs ? new ObjectStore(path.toString(), conf) : null;
-    Configuration sparks = new Configuration(conf);
-    sparks.unset(SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS().parent().key());
-    elsewhere = isOurs ? null : CheckpointFileManager$.MODULE$.create(path, sparks);
+    elsewhere = isOurs ? null : DurableCheckpointFileManager.ofSpark(path, conf);
   }
 
   @Override
@@ -90,7 +85,7 @@ public final class ObjectStoreCheckpointFileManager implements CheckpointFileMan
     if (elsewhere != null) {
       return elsewhere.exists(path);
     }
-    if (isEntry(path) && LogEntries.of(path.getParent()).lacks(LogEntries.number(path))) {
+    if (ObjectStore.isEntry(path) && LogEntries.of(path.getParent()).lacks(LogEntries.number(path))) {
       return false;
     }
     try {
@@ -108,7 +103,7 @@ public final class ObjectStoreCheckpointFileManager implements CheckpointFileMan
   public void delete(Path path) {
     if (elsewhere != null) {
       elsewhere.delete(path);
-    } else if (isEntry(path)) {
+    } else if (ObjectStore.isEntry(path)) {
       store.purge(path);
     } else {
       try {
@@ -131,10 +126,6 @@ public final class ObjectStoreCheckpointFileManager implements CheckpointFileMan
     return elsewhere == null
         ? store.fileSystem().makeQualified(root)
         : elsewhere.createCheckpointDirectory();
-  }
-
-  private static boolean isEntry(Path path) {
-    return LogEntries.number(path) >= 0 && ObjectStore.isLog(path.getParent());
   }
 
   /** A file that must be new, of some hundred bytes: kept, so that its PUT can be repeated. */

@@ -17,8 +17,8 @@ import software.amazon.awssdk.auth.credentials.AwsCredentialsProvider;
  * of Spark or Hadoop holds them.
  */
 public final class SecretFileCredentials implements AwsCredentialsProvider {
-  static final String ACCESS_KEY_ID_FILE = "fs.s3a.penstock.access.key.id.file";
-  static final String SECRET_ACCESS_KEY_FILE = "fs.s3a.penstock.secret.access.key.file";
+  private static final String ACCESS_KEY_ID_FILE = "fs.s3a.penstock.access.key.id.file";
+  private static final String SECRET_ACCESS_KEY_FILE = "fs.s3a.penstock.secret.access.key.file";
 
   private final Path accessKeyId;
   private final Path secretAccessKey;

@@ -371,6 +371,13 @@ RING_1 = (
         {"checkpoint": {"volume": {"reclaimPolicy": "Recycle"}}},
         "spec.checkpoint.volume.reclaimPolicy", "'Retain' or 'Delete'", ring1='"Retain", "Delete"',
     ),
+    Bad(
+        {
+            "checkpoint": {"statePartitions": 8},
+            "sparkConf": {"spark.sql.shuffle.partitions": "8"},
+        },
+        "spec", "are the same number: remove the latter",
+    ),
     # A checkpoint in an object store
     Bad(
         {"checkpoint": {"volume": {}, "objectStore": STORE}}, "spec.checkpoint",

@@ -83,6 +83,7 @@ WIDE: tuple[dict[str, Any], ...] = (
                 "reclaimPolicy": "Delete",
                 "adopt": True,
             },
+            "statePartitions": 16,
             "generation": 1,
             "startFrom": {"generation": 0},
         },

@@ -95,4 +95,13 @@ RESERVED_IN_OBJECT_STORE_RULE = ValidationRule(
     + "): remove these",
 )
 
+# A rule of the whole spec.
+STATE_PARTITIONS_RULE = ValidationRule(
+    ~is_set("checkpoint.statePartitions")
+    | ~is_set("sparkConf")
+    | ~some("sparkConf", r"^spark\.sql\.shuffle\.partitions$"),
+    "checkpoint.statePartitions and spark.sql.shuffle.partitions in sparkConf are the same number: "
+    "remove the latter",
+)
+
 NO_RESERVED_CONF = not_among("self", RESERVED_CONFS, "Penstock sets some of these keys itself")

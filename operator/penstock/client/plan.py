@@ -80,10 +80,12 @@ def _of_stream(
             return _outcome("NothingRestarts", "nothing restarts")
         case Change.QUERY:
             said = "in the pods that run, another query takes the place of the one that runs"
-            return _outcome("QueryRestarts", f"{said}{start}; it takes seconds", "warning")
+            lasts = _divides(stream, edited) or "; it takes seconds"
+            return _outcome("QueryRestarts", f"{said}{start}{lasts}", "warning")
         case _:
             said = "the driver's pod and its executors are replaced, and the query starts"
-            return _outcome("PodRestarts", f"{said}{start}{_lasts(stream)}", "warning")
+            lasts = _divides(stream, edited) or _lasts(stream)
+            return _outcome("PodRestarts", f"{said}{start}{lasts}", "warning")
 
 
 def _outcome(
@@ -116,6 +118,14 @@ def _from(stream: Stream, current: Mapping[str, Any], edited: Mapping[str, Any])
     if holds(stream.status, "Ready") and stream.status.mode in _STOPS_AFTER_A_COMMIT:
         return f", after a commit (now epoch {epoch}), so nothing is written again"
     return f", from its last commit (now epoch {epoch}); what it wrote since then is written again"
+
+
+def _divides(stream: Stream, edited: Mapping[str, Any]) -> str:
+    has, checkpoint = stream.status.state_partitions, mapping(edited.get("checkpoint"))
+    wanted = checkpoint.get("statePartitions")
+    if has is None or wanted in (None, has):
+        return ""
+    return f"; before that Spark divides its state, which has {has} partitions, into {wanted}"
 
 
 def _number(spec: Mapping[str, Any]) -> int:

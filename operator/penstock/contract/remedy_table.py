@@ -118,8 +118,14 @@ ROWS: tuple[Remedy, ...] = (
         "FewStatePartitions",
         "The query's state has fewer partitions than the stream has cores: its checkpoint keeps "
         "the number that it began with.",
-        f"{NOTHING}, unless batches take too long: then begin another checkpoint.generation, with "
-        "more `spark.sql.shuffle.partitions` in sparkConf.",
+        f"{NOTHING}, unless batches take too long: then set checkpoint.statePartitions to the "
+        "number of cores or more. The query pauses while Spark divides the state.",
+    ),
+    Remedy(
+        "StatePartitionsPending",
+        "checkpoint.statePartitions has changed, and a batch that the sink may know was planned "
+        "with the old number: it runs first.",
+        "Delete the driver's pod once a batch is committed: the next start divides the state.",
     ),
     Remedy(
         "InvalidSpec InvalidPattern InvalidPodTemplate NullField NotOneSelect "

@@ -48,6 +48,7 @@ _LONG_STEP_SECONDS = 3600.0
 _STEP_TIMEOUTS = {
     Action.START_SESSION: _LONG_STEP_SECONDS,
     Action.CHECK_QUERY: _LONG_STEP_SECONDS,
+    Action.REPARTITION_STATE: _LONG_STEP_SECONDS,
     Action.START_QUERY: _LONG_STEP_SECONDS,
     Action.DISCOVER: 300.0,
 }
@@ -246,6 +247,7 @@ class Loop:
             Action.START_SESSION: runtime.start_session,
             Action.CHECK_QUERY: runtime.check_query,
             Action.REQUEST_EXECUTORS: runtime.request_executors,
+            Action.REPARTITION_STATE: runtime.repartition_state,
             Action.START_QUERY: runtime.start_query,
             Action.PROBE_CHECKPOINT: runtime.probe_checkpoint,
             Action.COPY_DEAD_LETTER: self._copy_dead_letter,

@@ -70,6 +70,7 @@ _CHANGES: dict[str, Change] = {
             "sink.custom.options",
             "checkpoint.generation",
             "checkpoint.startFrom",
+            "checkpoint.statePartitions",
             "trigger.continuous.checkpointInterval",
             "trigger.microBatch.interval",
             "trigger.microBatch.asyncProgress.checkpointInterval",

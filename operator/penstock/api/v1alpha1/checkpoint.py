@@ -227,6 +227,14 @@ class Checkpoint(SpecObject):
         description="An object store instead of a volume. Neither can be changed into the other. "
         "Default: none.",
     )
+    state_partitions: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+        None,
+        description="Partitions of the state of a query that keeps some: no more cores can work "
+        "on it. They are also those of the query's other shuffles. If it is changed, Spark divides "
+        "the state anew before the query goes on, so it reads and writes all of it. Default: what "
+        "the checkpoint began with, which is the number of cores, and at least 4.",
+        examples=[16],
+    )
     generation: Generation = Field(
         0,
         description="Which checkpoint of the volume or location the stream has. Another number "

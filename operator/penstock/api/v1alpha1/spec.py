@@ -13,7 +13,11 @@ from penstock.api.conditions import (
     in_cel_only,
     rules_of_scalar,
 )
-from penstock.api.reserved_spark_conf import NO_RESERVED_CONF, RESERVED_IN_OBJECT_STORE_RULE
+from penstock.api.reserved_spark_conf import (
+    NO_RESERVED_CONF,
+    RESERVED_IN_OBJECT_STORE_RULE,
+    STATE_PARTITIONS_RULE,
+)
 from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject, text_like
 from penstock.api.v1alpha1.checkpoint import GENERATION_RULES, UPDATE_RULES, Checkpoint
 from penstock.api.v1alpha1.kafka_connection import (
@@ -144,6 +148,7 @@ class StreamSpec(SpecObject):
         *UPDATE_RULES,
         *GENERATION_RULES,
         RESERVED_IN_OBJECT_STORE_RULE,
+        STATE_PARTITIONS_RULE,
         *DEAD_LETTER_RULES,
         _SAME_CLASS,
     )

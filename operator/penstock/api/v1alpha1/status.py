@@ -254,8 +254,8 @@ class StreamStatus(Report):
     cores: Cores | None = Field(None, description="The executors' cores.")
     state_partitions: int | None = Field(
         None,
-        description="Partitions of the query's state, which no more cores can work on. The "
-        "checkpoint keeps the number of its first start. Absent without state.",
+        description="Partitions of the query's state, which no more cores can work on: "
+        "those of its first start, or checkpoint.statePartitions. Absent without state.",
     )
     epoch: int | None = Field(
         None,

@@ -238,7 +238,7 @@ def few_state_partitions(stream: StreamFacts, facts: ClusterFacts) -> Iterator[F
     if cores is None or state is None or state >= cores.desired:
         return
     message = (
-        f"Its state has {state} partitions since its checkpoint began, and it has "
+        f"Its state has {state} partitions, and it has "
         f"{cores.desired} cores: no more than {state} of them work on the state at a time"
     )
     yield _from_reason(stream, Severity.WARNING, "FewStatePartitions", message)

@@ -22,6 +22,7 @@ Files = Mapping[str, bytes]
 
 EMPTY_METADATA_LINE = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 _CHECKSUM = re.compile(r"\.(?P<of>.+)\.crc")
 _CHECKSUM_MAGIC = b"crc\x00"
 _VERSION = re.compile(r"v[0-9]+")
@@ -83,7 +84,18 @@ class Entry:
         Spark takes them from there at each start, whatever the session says (OffsetSeqMetadata).
         """
         try:
-            return int(json.loads(self.metadata)["conf"][_SHUFFLE_PARTITIONS])
+            return int(self._setting(_SHUFFLE_PARTITIONS) or "")
+        except ValueError:
+            return None
+
+    @property
+    def state_store(self) -> str | None:
+        """The class that keeps state, which Spark takes from there too; None if it keeps none."""
+        return self._setting(_STATE_STORE)
+
+    def _setting(self, name: str) -> str | None:
+        try:
+            return str(json.loads(self.metadata)["conf"][name])
         except (KeyError, TypeError, ValueError):
             return None
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -59,6 +60,12 @@ class Contents:
     """Whether the query that has committed kept state; None: nothing is committed."""
     partitions: int | None
     """Partitions of a shuffle, and so of its state; None if the checkpoint keeps no number."""
+    state_store: str | None = None
+    """Spark's class that keeps the state."""
+    undivided: bool = False
+    """An operator keeps all of its state in one partition."""
+    awaited: int | None = None
+    """A planned batch that has to run as it is: the sink may know it already."""
 
 
 class CheckpointFolder:
@@ -161,17 +168,34 @@ class CheckpointFolder:
         newest = self.progress.planned_epoch()
         if newest is None:
             return None
+        committed = self.progress.committed_epoch()
         with self.files.errors():
-            content = self.files.content("offsets", newest)
-        entry = None if content is None else Entry.parse(content)
-        if entry is None:
-            return None
-        nothing = self.progress.committed_epoch() is None
-        return Contents(
-            len(entry.sources),
-            state=None if nothing else self._holds_state(),
-            partitions=entry.shuffle_partitions,
-        )
+            entry = self._entry(newest)
+            if entry is None:
+                return None
+            found = Contents(len(entry.sources), None, entry.shuffle_partitions)
+            if committed is None:
+                return found
+            state = self._holds_state()
+            if not state:
+                return replace(found, state=False)
+            is_awaited = newest != committed and self._knows_ids()
+            return replace(
+                found,
+                state=True,
+                state_store=entry.state_store,
+                undivided=self._is_undivided(),
+                awaited=newest if is_awaited else None,
+            )
+
+    def _is_undivided(self) -> bool:
+        """Whether an operator has state in its first partition only."""
+        operators = Counter(path.rpartition("/")[0] for path in self._partitions_of_state())
+        return 1 in operators.values()
+
+    def _entry(self, number: int | None) -> Entry | None:
+        content = None if number is None else self.files.content("offsets", number)
+        return None if content is None else Entry.parse(content)
 
     def _holds_state(self) -> bool:
         return self.files.holds_files("state")
@@ -187,6 +211,14 @@ class CheckpointFolder:
             if self._knows_ids() and self._holds_state():
                 refuse_other_records(found)
             self._execute(diff(files, found, repair.with_offsets(found, offsets)))
+
+    def drop_plan(self) -> None:
+        """Removes a batch that is planned and not committed: its records are read again.
+
+        Only while no query runs, and not where the sink may know it.
+        """
+        with self.files.errors():
+            self._execute(repair.without_plan(self._read(), self._state_stores()))
 
     def reads(self) -> dict[int, Offsets]:
         """From where each Kafka source reads on, once the rest is repaired."""

@@ -48,7 +48,7 @@ from penstock.driver.checkpoint.file_formats import (
     checked_file,
 )
 from penstock.driver.checkpoint.logs import COMMIT, METADATA, Logs, Step, diff, numbers
-from penstock.driver.checkpoint.state_versions import Store, newest_loadable
+from penstock.driver.checkpoint.state_versions import Store, newest_loadable, not_loadable
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
@@ -109,9 +109,11 @@ def plan(
     if wanted.epoch is not None:
         _refuse_other_format(wanted.offsets[wanted.epoch], spec)
     removed: tuple[Step, ...] = ()
-    lost = [store for store in stores if not _is_loadable(store, wanted)]
+    wanted, divided = _without_repartition(wanted)
+    lost = _lost(stores, wanted)
     if lost:
         wanted = _with_whole_state(wanted, lost, stores, spec, keep_ids=keep_ids)
+    if lost or divided:
         removed = _made_again(found, wanted, stores)
     if keep_ids:
         wanted = batch_ids.keep_ids(files, wanted, spec, first, state=state)
@@ -158,8 +160,37 @@ def _continue(files: Files, found: Logs, *, keeps_plans: bool, may_start_over: b
     return replace(found, offsets=offsets, commits=commits, added=added)
 
 
-def _is_loadable(store: Store, wanted: Logs) -> bool:
-    return wanted.epoch is None or store.can_load(wanted.epoch + 1)
+def _without_repartition(wanted: Logs) -> tuple[Logs, bool]:
+    """Without a repartition of the state that has not ended, and whether there was one.
+
+    Spark starts no query before it has (STREAMING_UNFINISHED_REPARTITION_DETECTED, 4.2), and it
+    could never end, if Spark cannot divide this state.
+    """
+    newest, epoch = max(wanted.offsets, default=None), wanted.epoch
+    if newest is None or epoch is None or newest == epoch:
+        return wanted, False
+    before, planned = (wanted.offsets[n].shuffle_partitions for n in (epoch, newest))
+    divides = before is not None and planned is not None and before != planned
+    return wanted.up_to(epoch) if divides else wanted, divides
+
+
+def without_plan(files: Files, stores: Collection[Store]) -> tuple[Step, ...]:
+    """The steps that remove what is planned after the newest commit."""
+    found = Logs.read(files)
+    if found.epoch is None:
+        return ()
+    wanted = found.up_to(found.epoch)
+    removed = _made_again(found, wanted, stores)
+    gone = dict(removed)
+    left = {path: content for path, content in files.items() if path not in gone}
+    return (*removed, *diff(left, found, wanted))
+
+
+def _lost(stores: Collection[Store], wanted: Logs) -> list[Store]:
+    """The stores that lack the state of the newest commit."""
+    if wanted.epoch is None:
+        return []
+    return not_loadable(stores, wanted.epoch, wanted.offsets[wanted.epoch].shuffle_partitions)
 
 
 def _with_whole_state(
@@ -174,7 +205,8 @@ def _with_whole_state(
 
     Raises CheckpointDamaged if there is none, or if they cannot run again.
     """
-    batches = wanted.offsets.keys() & wanted.commits.keys()
+    done = wanted.offsets.keys() & wanted.commits.keys()
+    batches = {n: wanted.offsets[n].shuffle_partitions for n in done}
     target = newest_loadable(stores, batches)
     why = ""
     if target is None:

@@ -10,7 +10,7 @@ directory: so a file that was cut shows at its end.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 _FILE = re.compile(r"([0-9]+)\.(delta|changelog|snapshot|zip)")
@@ -32,6 +32,10 @@ class Store:
     """Relative to the checkpoint, such as state/0/1."""
     files: Mapping[str, bool]
     """By name, whether the file is whole."""
+
+    @property
+    def partition(self) -> int:
+        return int(self.path.split("/")[2])
 
     def can_load(self, version: int) -> bool:
         """Whether Spark can load this version.
@@ -55,11 +59,24 @@ class Store:
         return [f"{self.path}/{name}" for of in later for name in (of, f".{of}.crc")]
 
 
-def newest_loadable(stores: Iterable[Store], batches: Iterable[int]) -> int | None:
-    """The newest of these batches whose state can be loaded in every store."""
-    known = list(stores)
+def not_loadable(stores: Iterable[Store], batch: int, partitions: int | None) -> list[Store]:
+    """The stores whose state after this batch is lost.
+
+    `partitions`: of the state in this batch, if that is known. Those of stores beyond them are of
+    batches with another number.
+    """
+    return [
+        store
+        for store in stores
+        if not (partitions is not None and store.partition >= partitions)
+        and not store.can_load(batch + 1)
+    ]
+
+
+def newest_loadable(stores: Collection[Store], batches: Mapping[int, int | None]) -> int | None:
+    """The newest of these batches, with their partitions, whose state can be loaded."""
     ordered = sorted(batches, reverse=True)
-    return next((n for n in ordered if all(store.can_load(n + 1) for store in known)), None)
+    return next((n for n in ordered if not not_loadable(stores, n, batches[n])), None)
 
 
 def version_of(name: str) -> int | None:

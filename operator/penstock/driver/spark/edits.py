@@ -16,7 +16,7 @@ from penstock.driver.environment import Environment
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.security import check_secrets
-from penstock.driver.spark import executors, query
+from penstock.driver.spark import executors, query, state_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # What Spark plans a query from.
 _QUERY = (
     "source", "transform", "sink", "trigger", "output_mode", "checkpoint.generation",
-    "checkpoint.start_from",
+    "checkpoint.start_from", "checkpoint.state_partitions",
 )  # fmt: skip
 # What only the next process has. (The operator compares the images: a spec may name none.)
 _PROCESS = ("dependencies", "driver", "spark_conf")
@@ -97,6 +97,6 @@ class EditJudge:
         frame = query.plan(spark.newSession(), edited, self._environment)
         query.check(frame, edited)
         # The repair that a switch of the mode needs changes none of it.
-        query.check_continues(
-            frame, generations.current.contents(), generations.batch_known_elsewhere()
-        )
+        contents = generations.current.contents()
+        query.check_continues(frame, contents, generations.batch_known_elsewhere())
+        state_partitions.change(edited.checkpoint.state_partitions, contents)

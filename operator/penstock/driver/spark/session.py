@@ -41,8 +41,8 @@ ADAPTIVE = "spark.sql.adaptive.enabled"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _JARS = "spark.jars"
 
-# Partitions of state at least, in micro-batches: the checkpoint keeps their number for ever, and no
-# more cores can work on it. What each costs is in docs/capacity.md.
+# Partitions of state at least, in micro-batches: no more cores can work on it, and another number
+# costs a pause. What each costs is in docs/capacity.md.
 MIN_STATE_PARTITIONS = 4
 
 # What driver/log4j2.properties says.
@@ -73,6 +73,17 @@ _DEFAULTS = {
     "spark.executor.heartbeatInterval": "2s",
 }
 
+# The user's sparkConf overrides these. RocksDB keeps state outside of the JVM's heap, and writes
+# what has changed. What it may take of an executor's memory is in `_state_store`.
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_STATE_STORE = "spark.sql.streaming.stateStore"
+_STATE = {
+    f"{_STATE_STORE}.providerClass": ROCKSDB,
+    f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+}
+# Of an executor's memory beside the heap: threads, classes and buffers of the JVM have the rest.
+_STATE_SHARE = 4
+
 # The user's sparkConf overrides this. An image that lacks the class (connector/) takes Spark's
 # default, which syncs no file, and starts 40 programs for a micro-batch (measured).
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -80,14 +91,11 @@ _PACKAGE = "dev.penstock.spark"
 _DURABLE_FILES = f"{_PACKAGE}.DurableCheckpointFileManager"
 # In an object store nothing else may write: of two drivers that write with Spark's own managers,
 # both succeed. State has names of its own for each attempt to write it, so that a task that was
-# given up overwrites nothing, and RocksDB is what has these (spark.sql.streaming.stateStore.*).
+# given up overwrites nothing, and RocksDB is what has these.
 _IN_OBJECT_STORE = {
     FILE_MANAGER: f"{_PACKAGE}.ObjectStoreCheckpointFileManager",
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    **_STATE,
+    f"{_STATE_STORE}.checkpointFormatVersion": "2",
 }
 
 # The user's sparkConf overrides these too. They find an executor that is frozen, or cut off from
@@ -164,7 +172,8 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     # a warning at each start.
     adaptive = {ADAPTIVE: str(not spec.trigger.mode.has_long_running_tasks).lower()}
     in_pods = {} if isinstance(environment, LocalEnvironment) else _DEFAULTS_ON_KUBERNETES
-    conf = {**_DEFAULTS, **adaptive, **in_pods, **shuffle, **spec.spark_conf, **_FORCED}
+    defaults = {**_DEFAULTS, **adaptive, **in_pods, **shuffle, **_state_store(spec)}
+    conf = {**defaults, **spec.spark_conf, **_FORCED}
     conf |= _observability(spec.observability)
     if spec.trigger.mode is Mode.CONTINUOUS:
         conf |= _FORCED_IN_CONTINUOUS_MODE
@@ -180,6 +189,15 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     if isinstance(environment, LocalEnvironment):
         return conf | _local(environment, size)
     return conf | _FORCED_ON_KUBERNETES | _on_kubernetes(stream, environment, size)
+
+
+def _state_store(spec: StreamSpec) -> dict[str, str]:
+    return _STATE | {
+        f"{_STATE_STORE}.rocksdb.boundedMemoryUsage": "true",
+        f"{_STATE_STORE}.rocksdb.maxMemoryUsageMB": str(
+            executor_memory(spec).overhead // _STATE_SHARE
+        ),
+    }
 
 
 def _observability(asked: Observability) -> dict[str, str]:
@@ -383,8 +401,11 @@ def set_shuffle_partitions(session: SparkSession, spec: StreamSpec, size: Size) 
 def _shuffle_partitions(spec: StreamSpec, size: Size) -> str:
     """The shuffle of an aggregate would have 200 tasks per batch otherwise.
 
-    Later starts use the value that the first start wrote into the checkpoint.
+    Later starts use the value that the first start wrote into the checkpoint, until the state is
+    repartitioned.
     """
+    if spec.checkpoint.state_partitions is not None:
+        return str(spec.checkpoint.state_partitions)
     least = MIN_STATE_PARTITIONS if execution_of(spec).in_batches else 1
     return str(max(size.cores, least))
 

@@ -51,6 +51,8 @@ class Action(Enum):
     """Plan the query, so that a query that Spark refuses does not wait for its executors. The plan
     also shows whether it keeps state, and so where its executors may run."""
     REQUEST_EXECUTORS = auto()
+    REPARTITION_STATE = auto()
+    """Give the state the number of partitions that the spec asks for."""
     START_QUERY = auto()
     PROBE_CHECKPOINT = auto()
     """Find out whether the running query could write its logs."""
@@ -379,8 +381,10 @@ def _while_starting(
         return step(Action.REQUEST_EXECUTORS)
     if not _has_cores_to_start(state, observation, policy):
         return step(Action.WAIT)
+    if observation.repartitions_state:
+        return step(Action.REPARTITION_STATE)
     if now - checked_at > _CHECK_SECONDS:
-        # While the cores were awaited, records may have been deleted, or a topic recreated.
+        # Meanwhile records may have been deleted, or a topic recreated.
         return step(Action.WAIT, replace(starting, checkpoint_checked_at=None))
     after, history = starting.after, state.history
     history = replace(

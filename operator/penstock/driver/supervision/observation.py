@@ -29,6 +29,8 @@ class Observation:
     registered_executors: int
     state_partitions: int | None
     """Partitions of the state of the query that runs; None if it keeps none."""
+    repartitions_state: bool
+    """The state gets another number of partitions before the query starts."""
     has_session: bool
     has_query: bool
     """A query runs."""
@@ -69,6 +71,7 @@ def nothing_observed(now: float) -> Observation:
         registered_cores=0,
         registered_executors=0,
         state_partitions=None,
+        repartitions_state=False,
         has_session=False,
         has_query=False,
         epoch=None,

@@ -39,7 +39,14 @@ from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.followed_stream import FollowedStream
 from penstock.driver.logs import log_event
 from penstock.driver.position import Position
-from penstock.driver.spark import executors, planning, query, session, user_python
+from penstock.driver.spark import (
+    executors,
+    planning,
+    query,
+    session,
+    state_partitions,
+    user_python,
+)
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
 from penstock.driver.spark.planning import PlanningWait
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity, observe_activity
@@ -99,6 +106,8 @@ class QueryRuntime:
         """The Java class that knows of failed writes; None if the class path lacks it."""
         self._state_partitions: int | None = None
         """Of the query's state, by its newest plan: 0 if it keeps none; None before it."""
+        self._repartition_to: int | None = None
+        """The number of partitions that the state gets before the query starts."""
         self._frame: DataFrame | None = None
         self._reads_ahead = False
         """Of the query that was planned last."""
@@ -150,6 +159,7 @@ class QueryRuntime:
             registered_executors=executors_ready,
             registered_cores=cores,
             state_partitions=self._state_partitions or None,
+            repartitions_state=self._repartition_to is not None,
             has_session=self.has_session,
             has_query=self.has_query,
             epoch=self.progress.committed_epoch(),
@@ -405,6 +415,9 @@ class QueryRuntime:
             self.session.conf.set(session.ADAPTIVE, "false")
         self._executors.planned(keeps_state=keeps_state)
         of_state = (contents and contents.partitions) or session.shuffle_partitions(self.session)
+        wanted_of_state = spec.checkpoint.state_partitions
+        self._repartition_to = state_partitions.change(wanted_of_state, contents)
+        self._warning = self._warning or state_partitions.pending(wanted_of_state, contents)
         self._reads_ahead = query.reads_ahead(frame, spec.sink)
         self._frame, self._state_partitions = frame, of_state if keeps_state else 0
 
@@ -416,6 +429,16 @@ class QueryRuntime:
         state = bool(self._state_partitions)
         if not self._executors.request(self.session, wanted.size, keeps_state=state):
             self.stop_session()
+
+    def repartition_state(self) -> None:
+        """Gives the state the partitions that the spec asks for."""
+        number = self._repartition_to
+        assert self.session is not None
+        assert number is not None
+        self._checkpoint.drop_plan()
+        state_partitions.repartition(self.session, self._checkpoint.files.location, number)
+        log_event("the state was repartitioned", before=self._state_partitions, now=number)
+        self._state_partitions, self._repartition_to = number, None
 
     def start_query(self) -> None:
         """Starts the query that `check_query` has planned."""

@@ -25,6 +25,7 @@ _WORKS_WITHOUT_COMMIT = {
 _STEPS = {
     Action.START_SESSION: "Spark is being started",
     Action.CHECK_QUERY: "The query is being planned",
+    Action.REPARTITION_STATE: "The state is being divided into other partitions",
     Action.START_QUERY: "Spark is being asked to start the query",
 }
 _WAITS_FOR_RECORDS = "The query has looked for records and found none, and waits for them"
@@ -88,7 +89,7 @@ def _running_message(run: Running, observation: Observation, policy: RestartPoli
     state, cores = observation.state_partitions, observation.desired_cores
     if state is not None and state < cores:
         return (
-            f"The query's state has {state} partitions, as its checkpoint began, so no more than "
+            f"The query's state has {state} partitions, so no more than "
             f"{state} of the {cores} cores work on it at a time."
         )
     return ""

@@ -77,6 +77,16 @@ def test_another_checkpoint_is_said(start: dict[str, Any], said: str) -> None:
     assert "generation 0 of the checkpoint: it begins anew, and" in back.message
 
 
+def test_other_partitions_of_state_are_said() -> None:
+    edited = samples.stream(checkpoint={"statePartitions": 8})["spec"]
+    outcome, *_ = plan_edit(stream({"epoch": 7, "statePartitions": 4}), edited)
+    assert outcome.reason == "QueryRestarts"
+    assert outcome.message.endswith("divides its state, which has 4 partitions, into 8")
+    for status in ({"epoch": 7}, {"epoch": 7, "statePartitions": 8}):
+        outcome, *_ = plan_edit(stream(status), edited)
+        assert outcome.message.endswith("; it takes seconds")
+
+
 def test_a_start_of_a_generation_that_runs_counts_no_more() -> None:
     begun: dict[str, Any] = {"generation": 3, "startFrom": {"offsets": "latest"}}
     edited = {**begun, "startFrom": {"offsets": "earliest"}}

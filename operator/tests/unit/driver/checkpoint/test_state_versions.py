@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.checkpoint.state_versions import END_BYTES, Store, is_whole, newest_loadable
+from penstock.driver.checkpoint.state_versions import (
+    END_BYTES,
+    Store,
+    is_whole,
+    newest_loadable,
+    not_loadable,
+)
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import checkpoint, crashes, folder_at, kinds, read, write
 from testkit.streams.streams import (
@@ -55,10 +61,22 @@ def test_a_file_of_another_codec_counts_as_whole() -> None:
 def test_each_store_must_have_its_version() -> None:
     deltas = {f"{n}.delta": True for n in range(1, 9)}
     one, other = Store("state/0/0", deltas), Store("state/0/1", {**deltas, "7.delta": False})
-    assert newest_loadable([one, other], range(8)) == 5
+    batches = dict.fromkeys(range(8))
+    assert newest_loadable([one, other], batches) == 5
     snapshot = Store("state/0/1", {**other.files, "7.snapshot": True})
-    assert newest_loadable([one, snapshot], range(8)) == 7
-    assert newest_loadable([one, Store("state/0/2", {"8.delta": True})], range(8)) is None
+    assert newest_loadable([one, snapshot], batches) == 7
+    assert newest_loadable([one, Store("state/0/2", {"8.delta": True})], batches) is None
+
+
+def test_a_store_counts_in_the_batches_that_have_its_partition() -> None:
+    """From batch 5 on there are four partitions, and two before."""
+    two = [Store(f"state/0/{n}", {f"{v}.changelog": True for v in range(1, 9)}) for n in (0, 1)]
+    more = [Store(f"state/0/{n}", {"6.zip": True, "7.changelog": True}) for n in (2, 3)]
+    batches = {n: 4 if n >= 5 else 2 for n in range(8)}
+    assert newest_loadable([*two, *more], batches) == 6
+    assert newest_loadable([*two, Store("state/0/2/left", {})], batches) == 4
+    assert [store.path for store in not_loadable([*two, *more], 7, 4)] == ["state/0/2", "state/0/3"]
+    assert not_loadable([*two, *more], 7, 2) == []
 
 
 def stateful(path: Path, *, lost: tuple[str, ...] = (), batches: int = 6) -> None:

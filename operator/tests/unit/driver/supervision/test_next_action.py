@@ -51,6 +51,20 @@ from testkit.streams.streams import stream
 # Steps to a running query.
 
 
+def test_state_is_repartitioned_once_its_cores_are_there() -> None:
+    """And the checkpoint is looked at again, if it has taken long."""
+    divides = replace(UP, repartitions_state=True)
+    no_cores = replace(divides, registered_cores=0)
+    late = replace(UP, now=UP.now + 600)
+    taken = actions(CHECKED, [no_cores, divides, late, late])[1]
+    assert taken == [
+        Action.WAIT,
+        Action.REPARTITION_STATE,
+        Action.WAIT,
+        Action.CHECK_CHECKPOINT,
+    ]
+
+
 def test_the_steps_to_a_running_query() -> None:
     nothing = nothing_observed(100.0)
     found = replace(nothing, partitions=4)
@@ -616,6 +630,7 @@ def test_each_field_that_is_observed_is_read() -> None:
             following = after(state, seen, policy)
             reports.build(*describe(following, seen, policy), following, seen, None, None)
             state = following
+    after(CHECKED, ReadObservation(**vars(UP)), POLICY)
     observed = [*fields(Observation), *fields(Activity)]
     assert {field.name for field in observed} - read == set()
     assert [field.name for field in observed if field.default is not MISSING] == []

@@ -1,0 +1,57 @@
+"""Gives the state of a query another number of partitions, as Spark does it since 4.2.
+
+Spark reads all state of the newest batch, writes it by its keys into the new partitions, and
+commits that as a batch without records (OfflineStateRepartitionRunner). If it is interrupted, the
+next repair of the checkpoint undoes what it has done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.contract.reasons import REMEDIES
+from penstock.driver.checkpoint.folder import Contents
+from penstock.driver.failures import DriverError, StreamWarning
+from penstock.driver.spark.session import ROCKSDB
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def change(wanted: int | None, contents: Contents | None) -> int | None:
+    """The number of partitions that the state gets before the query starts; None: what it has.
+
+    `wanted`: that of the spec. Raises DriverError if Spark cannot do it.
+    """
+    if contents is None or not contents.state or wanted in (None, contents.partitions):
+        return None
+    why = ""
+    if contents.state_store != ROCKSDB:
+        why = f"Spark can divide that of RocksDB, and this one is kept by {contents.state_store}"
+    elif contents.undivided:
+        # Spark would put it where the query does not look: a count would begin at zero (measured).
+        why = "an operator keeps all of it in one partition, as a count without GROUP BY does"
+    if why:
+        raise DriverError.permanent(
+            "UnsupportedOperation",
+            f"checkpoint.statePartitions cannot change the {contents.partitions} partitions of "
+            f"this state: {why}. Remove the field; or begin another checkpoint.generation.",
+        )
+    return wanted if contents.awaited is None else None
+
+
+def pending(wanted: int | None, contents: Contents | None) -> StreamWarning | None:
+    """That a planned batch must run first, whose results the sink may have already."""
+    if contents is None or contents.awaited is None or wanted in (None, contents.partitions):
+        return None
+    return StreamWarning(
+        "StatePartitionsPending",
+        f"The state still has {contents.partitions} partitions: batch {contents.awaited} was "
+        "planned with them, and the sink may know it. "
+        f"{REMEDIES['StatePartitionsPending'].action}",
+    )
+
+
+def repartition(session: SparkSession, location: str, number: int) -> None:
+    """Only while no query runs, and all that was planned is committed."""
+    session._streamingCheckpointManager.repartition(location, number)

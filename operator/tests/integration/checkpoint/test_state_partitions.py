@@ -1,0 +1,170 @@
+"""`checkpoint.statePartitions` is changed, with real Spark: all that was counted stays counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract.driver_report import QueryState
+from penstock.driver.jvm import Jvm
+from testkit.driver.checkpoints import folder_at
+from testkit.driver.driver_process import Process, driver
+from testkit.driver.in_process_driver import running
+from testkit.kafka.topics import Topics, number_flow
+from testkit.object_store.streams import CheckpointBucket
+from testkit.streams.streams import MICRO_BATCH
+from testkit.wait import wait_for
+
+NUMBERS = range(40)
+COUNT = (
+    "SELECT CAST(value AS STRING) AS key, CAST(count(*) AS STRING) AS value FROM source "
+    "GROUP BY CAST(value AS STRING)"
+)
+WINDOWED = COUNT.replace("GROUP BY", "GROUP BY window(timestamp, '1000 days'),")
+# A number that has come N times before is joined with N + 1 others, and itself, from either side.
+JOINED = "SELECT a.value AS key, a.value AS value FROM source a JOIN source b ON a.value = b.value"
+DISTINCT = "SELECT DISTINCT value AS key, value FROM source"
+FILES = {
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming."
+    "state.HDFSBackedStateStoreProvider"
+}
+
+
+def flow(
+    topics: Topics, source: str, sink: str, sql: str, partitions: int | None = None, **more: Any
+) -> ContinuousStream:
+    checkpoint = {} if partitions is None else {"statePartitions": partitions}
+    mode = "append" if sql in (JOINED, DISTINCT) else "update"
+    fields: dict[str, Any] = {"outputMode": mode, "transform": {"sql": sql}, **more}
+    if sql == DISTINCT:
+        fields["outputMode"] = "update"
+    return number_flow(topics, source, sink, MICRO_BATCH, checkpoint=checkpoint, **fields)
+
+
+def state_partitions(checkpoint: Path) -> int:
+    return len([it for it in checkpoint.glob("state/0/*") if it.name.isdecimal()])
+
+
+@pytest.mark.parametrize("sql", [COUNT, WINDOWED, JOINED, DISTINCT])
+def test_values_are_right_whatever_the_number_of_partitions(
+    sql: str, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """More, fewer, more again, and as it is: the status says the number that there is."""
+    source, sink = topics.make(), topics.make(1)
+    for sends, (partitions, now) in enumerate([(None, 4), (7, 7), (2, 2), (5, 5), (None, 5)], 1):
+        topics.send(source, NUMBERS)
+        with running(flow(topics, source, sink, sql, partitions), jvm, tmp_path) as it:
+            it.wait_committed(sends * len(NUMBERS))
+            assert it.last.state_partitions == now
+            assert it.last.query_restarts == 0
+            assert it.last.last_repair is None
+        if sql in (COUNT, WINDOWED):
+            assert topics.last_values(sink) == dict.fromkeys(NUMBERS, sends), now
+        else:
+            copies = 1 if sql == DISTINCT else sends**2
+            assert topics.received(sink) == Counter(dict.fromkeys(NUMBERS, copies)), now
+
+
+@pytest.mark.parametrize("wanted", [6, 3, None])
+def test_a_kill_undoes_what_was_done_of_it(
+    wanted: int | None, topics: Topics, class_path: str, tmp_path: Path
+) -> None:
+    """And the next driver begins again, also with another number, or with none by then."""
+    source, sink = topics.make(), topics.make(1)
+    folder = folder_at(tmp_path / "checkpoint")
+    topics.send(source, NUMBERS)
+    with driver(flow(topics, source, sink, COUNT), tmp_path, class_path) as process:
+        process.wait_ready()
+        wait_for("the first counts", lambda: len(topics.last_values(sink)) == len(NUMBERS))
+        assert process.stop() == 0
+    topics.send(source, NUMBERS)
+
+    def divides() -> bool:
+        planned = folder.progress.planned_epoch()
+        return planned != folder.progress.committed_epoch() and partitions() == 6
+
+    def partitions() -> int | None:
+        contents = folder.contents()
+        return None if contents is None else contents.partitions
+
+    process = Process(flow(topics, source, sink, COUNT, 6), tmp_path, class_path)
+    wait_for("the start of it", divides, every=0.005)
+    process.kill()
+    assert divides(), "the kill came too late"
+    with driver(flow(topics, source, sink, COUNT, wanted), tmp_path, class_path) as process:
+        process.wait_ready()
+        wait_for(
+            "the exact counts",
+            lambda: topics.last_values(sink) == dict.fromkeys(NUMBERS, 2),
+            detail=lambda: str(topics.last_values(sink)),
+        )
+        assert process.stop() == 0
+    assert partitions() == (wanted or 4)
+
+
+def test_lost_state_is_looked_for_in_the_partitions_of_its_batch(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Partitions that a batch does not have are not missed; what it has lost is found."""
+    source, sink = topics.make(), topics.make(1)
+    for sends, partitions in enumerate([8, 3], 1):
+        topics.send(source, NUMBERS)
+        with running(flow(topics, source, sink, COUNT, partitions), jvm, tmp_path) as it:
+            it.wait_committed(sends * len(NUMBERS))
+            before = it.last.epoch
+    assert state_partitions(tmp_path) == 8
+    assert before is not None
+    newest = max(
+        [*(tmp_path / "state/0/1").glob("*.changelog"), *(tmp_path / "state/0/1").glob("*.zip")],
+        key=lambda file: int(file.stem),
+    )
+    newest.unlink()
+    topics.send(source, NUMBERS)
+    with running(flow(topics, source, sink, COUNT, 3), jvm, tmp_path) as it:
+        it.wait_committed(3 * len(NUMBERS))
+        assert it.last.last_repair is not None
+        assert it.last.last_repair.reason == "LostState"
+    assert topics.last_values(sink) == dict.fromkeys(NUMBERS, 3)
+
+
+@pytest.mark.parametrize(
+    ("sql", "conf", "why"),
+    [
+        (COUNT, FILES, "Spark can divide that of RocksDB, and this one is kept by"),
+        (
+            "SELECT CAST(count(*) AS STRING) AS value FROM source",
+            {},
+            "an operator keeps all of it in one partition",
+        ),
+    ],
+)
+def test_what_spark_cannot_divide_is_refused(
+    sql: str, conf: dict[str, str], why: str, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    source, sink = topics.make(), topics.make(1)
+    topics.send(source, NUMBERS)
+    with running(flow(topics, source, sink, sql, sparkConf=conf), jvm, tmp_path) as it:
+        it.wait_committed(len(NUMBERS))
+    with running(flow(topics, source, sink, sql, 6, sparkConf=conf), jvm, tmp_path) as it:
+        report = it.wait_failure("UnsupportedOperation")
+        assert report.state is QueryState.FAILED
+        assert report.last_failure is not None
+        assert why in report.last_failure.message
+    topics.send(source, NUMBERS)
+    with running(flow(topics, source, sink, sql, sparkConf=conf), jvm, tmp_path) as it:
+        it.wait_committed(2 * len(NUMBERS))
+
+
+def test_in_an_object_store(topics: Topics, jvm: Jvm, bucket: CheckpointBucket) -> None:
+    source, sink = topics.make(), topics.make(1)
+    for sends, partitions in enumerate([None, 6, 2], 1):
+        topics.send(source, NUMBERS)
+        it = bucket.stream(flow(topics, source, sink, COUNT, partitions))
+        with running(it, jvm, bucket.environment()) as process:
+            process.wait_committed(sends * len(NUMBERS))
+            assert process.last.state_partitions == (partitions or 4)
+        assert topics.last_values(sink) == dict.fromkeys(NUMBERS, sends)

@@ -1,0 +1,68 @@
+"""Which numbers of partitions a query's state gets before it starts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.driver.checkpoint.folder import Contents
+from penstock.driver.failures import DriverError
+from penstock.driver.spark.session import ROCKSDB
+from penstock.driver.spark.state_partitions import change, pending
+from testkit.driver.checkpoints import checkpoint, folder_at, offsets, write
+from testkit.streams.streams import MICRO_BATCH, kafka_source, stream
+
+OF_FOUR = Contents(1, state=True, partitions=4, state_store=ROCKSDB)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "contents", "number"),
+    [
+        (6, None, None),
+        (6, Contents(1, state=None, partitions=4), None),
+        (6, Contents(1, state=False, partitions=4), None),
+        (None, OF_FOUR, None),
+        (4, OF_FOUR, None),
+        (6, OF_FOUR, 6),
+        (2, OF_FOUR, 2),
+        (6, replace(OF_FOUR, awaited=9), None),
+    ],
+)
+def test_only_state_gets_other_partitions(
+    wanted: int | None, contents: Contents | None, number: int | None
+) -> None:
+    assert change(wanted, contents) == number
+
+
+def test_what_spark_cannot_divide_is_left_alone_as_it_is() -> None:
+    for contents in (replace(OF_FOUR, state_store="x.Y"), replace(OF_FOUR, undivided=True)):
+        assert change(4, contents) is None
+        with pytest.raises(DriverError) as raised:
+            change(6, contents)
+        assert raised.value.failure.permanent
+
+
+def test_a_batch_that_the_sink_may_know_runs_first(tmp_path: Path) -> None:
+    """Of a sink that recognises batches, and only of one."""
+    conf = {"spark.sql.shuffle.partitions": "4"}
+    line = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": conf})
+    entries = {f"offsets/{n}": offsets(n, line.encode()) for n in range(6)}
+    state = {"state/0/0/5.zip": b"PK\x05\x06" + bytes(18)}  # the end of an archive
+    write({**checkpoint(range(5), []), **entries, **state}, tmp_path)
+    folder = folder_at(tmp_path)
+    contents = folder.contents()
+    assert contents is not None
+    assert (contents.partitions, contents.awaited) == (4, None)
+    sink = {"custom": {"format": "parquet", "options": {"path": str(tmp_path / "out")}}}
+    folder.repair(stream(kafka_source(), sink, trigger=MICRO_BATCH).spec)
+    contents = folder.contents()
+    assert contents is not None
+    assert contents.awaited == 5
+    warning = pending(6, contents)
+    assert warning is not None
+    assert warning.reason == "StatePartitionsPending"
+    assert pending(4, contents) is None
+    assert pending(None, contents) is None

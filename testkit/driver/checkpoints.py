@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint import durable_files
 from penstock.driver.checkpoint.file_formats import Entry, Files, checksum_path
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.logs import Step, together
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.checkpoint.volume import VolumeFiles
+from penstock.driver.checkpoint.storage import durable_files
+from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.kafka.offsets import Offsets
 
 METADATA = b'{"id":"88eb3c42-51b1-4cc2-89bb-8fe485045c84"}'

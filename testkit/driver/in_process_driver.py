@@ -14,7 +14,7 @@ from pathlib import Path
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.progress import ProgressReader
-from penstock.driver.checkpoint.storage import checkpoints_of
+from penstock.driver.checkpoint.storage.access import checkpoints_of
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from penstock.driver.background import repeat_in_background
 from penstock.driver.checkpoint.progress import Commit, ProgressReader
-from penstock.driver.checkpoint.volume import VolumeFiles
+from penstock.driver.checkpoint.storage.volume import VolumeFiles
 
 Place = tuple[int, int]
 """A record's partition and offset in the topic of the source."""

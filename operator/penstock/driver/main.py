@@ -26,7 +26,7 @@ from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.contract.sizing import driver_cpu, driver_memory
 from penstock.contract.stream_defaults import StreamDefaults
 from penstock.driver import logs
-from penstock.driver.checkpoint.storage import WriteRight
+from penstock.driver.checkpoint.storage.access import WriteRight
 from penstock.driver.environment import (
     Environment,
     LocalEnvironment,

@@ -23,7 +23,7 @@ from penstock.api.v1alpha1.triggers import MicroBatchTrigger, Trigger
 from penstock.contract.sizing import Size, driver_memory
 from penstock.driver import main
 from penstock.driver.checkpoint.progress import ProgressReader
-from penstock.driver.checkpoint.volume import VolumeFiles
+from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.exceptions.chain import read_chain, read_python_chain
 from penstock.driver.exceptions.classify import classify, classify_exception

@@ -20,12 +20,12 @@ from penstock.driver.checkpoint.batch_ids import (
     refuse_other_records,
 )
 from penstock.driver.checkpoint.file_formats import Entry
-from penstock.driver.checkpoint.files import CheckpointFiles
 from penstock.driver.checkpoint.logs import Logs, Step, diff, numbers, together
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.state_versions import Store, is_other_version, version_of
-from penstock.driver.checkpoint.write_probe import LOGS, WriteProbe
+from penstock.driver.checkpoint.storage.files import CheckpointFiles
+from penstock.driver.checkpoint.storage.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.transactions import TransactionNames

@@ -15,10 +15,10 @@ from penstock.api.v1alpha1.status import StreamStatus
 from penstock.contract.reasons import REMEDIES
 from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.batch_ids import place_of
-from penstock.driver.checkpoint.files import Checkpoints
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.left_out import LeftOut
 from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.checkpoint.storage.files import Checkpoints
 from penstock.driver.failures import GENERATION_EXISTS, DriverError, Failure, StreamWarning
 from penstock.driver.kafka.offsets import EARLIEST, Offsets, first_offsets, later_of_both
 from penstock.driver.kafka.source_monitor import SourceMonitor

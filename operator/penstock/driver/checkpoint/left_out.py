@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.driver.checkpoint import penstock_files
-from penstock.driver.checkpoint.files import CheckpointFiles
+from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.kafka.offsets import Offsets, is_before
 from penstock.driver.position import Position
 

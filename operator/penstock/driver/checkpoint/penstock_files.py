@@ -6,7 +6,7 @@ import json
 import zlib
 from typing import Any
 
-from penstock.driver.checkpoint.files import CheckpointFiles
+from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.failures import DriverError, Failure
 
 FOLDER = "penstock"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.driver.checkpoint.file_formats import Entry
-from penstock.driver.checkpoint.files import CheckpointFiles
+from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.kafka.offsets import Offsets
 
 # More than a loop finds at once. A long catch-up does not need a measurement for each commit.

@@ -10,8 +10,8 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.stream import Stream
 from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
-from penstock.driver.checkpoint.files import Checkpoints
 from penstock.driver.checkpoint.generations import Generations
+from penstock.driver.checkpoint.storage.files import Checkpoints
 from penstock.driver.environment import Environment
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import DriverError, Failure

@@ -26,7 +26,7 @@ from penstock.contract.sizing import (
     executor_cpu,
     executor_memory,
 )
-from penstock.driver.checkpoint.object_store import hadoop_settings
+from penstock.driver.checkpoint.storage.object_store import hadoop_settings
 from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
 from penstock.driver.jvm import COMMON_OPTIONS, java_class
 

@@ -54,4 +54,7 @@ def pending(wanted: int | None, contents: Contents | None) -> StreamWarning | No
 
 def repartition(session: SparkSession, location: str, number: int) -> None:
     """Only while no query runs, and all that was planned is committed."""
+    # Makes the coordinator that the stores report to, which only a query makes by itself: a session
+    # without one fails with RpcEndpointNotFoundException (measured).
+    session._jsparkSession.streams()
     session._streamingCheckpointManager.repartition(location, number)

@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.driver.checkpoint.files import CheckpointFiles
 from penstock.driver.checkpoint.penstock_files import FOLDER
+from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.kafka.offsets import Offsets, is_before
 from penstock.driver.logs import log_event
 from penstock.driver.position import Position

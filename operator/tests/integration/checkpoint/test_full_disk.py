@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.driver.checkpoint import lock
-from penstock.driver.checkpoint.volume import VolumeFiles
+from penstock.driver.checkpoint.storage import lock
+from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.failures import DriverError
 from penstock.driver.jvm import Jvm
 from penstock.driver.supervision.history import History, HistoryFile
@@ -75,7 +75,9 @@ def test_a_repair_that_runs_out_of_space_is_completed_later(
     write(damaged, disk.path)
     disk.fill()
     with monkeypatch.context() as late:
-        late.setattr("penstock.driver.checkpoint.durable_files.check_writable", lambda _: None)
+        late.setattr(
+            "penstock.driver.checkpoint.storage.durable_files.check_writable", lambda _: None
+        )
         with pytest.raises(DriverError, match="CheckpointFull"):
             folder_at(disk.path).repair(spec)
     disk.free()

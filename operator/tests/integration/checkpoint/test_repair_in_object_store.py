@@ -9,7 +9,7 @@ import pytest
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.checkpoint.storage import checkpoints_of
+from penstock.driver.checkpoint.storage.access import checkpoints_of
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.jvm import Jvm
 from testkit.driver.checkpoint_damage import TABLE, Engine, undamaged

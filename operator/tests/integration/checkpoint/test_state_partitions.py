@@ -24,10 +24,17 @@ COUNT = (
     "SELECT CAST(value AS STRING) AS key, CAST(count(*) AS STRING) AS value FROM source "
     "GROUP BY CAST(value AS STRING)"
 )
-WINDOWED = COUNT.replace("GROUP BY", "GROUP BY window(timestamp, '1000 days'),")
 # A number that has come N times before is joined with N + 1 others, and itself, from either side.
 JOINED = "SELECT a.value AS key, a.value AS value FROM source a JOIN source b ON a.value = b.value"
-DISTINCT = "SELECT DISTINCT value AS key, value FROM source"
+FIRST = """
+def first(source):
+    return source.dropDuplicates(["value"]).select("value")
+"""
+PROGRAMS: dict[str, tuple[dict[str, Any], str]] = {
+    "count": ({"sql": COUNT}, "update"),
+    "join": ({"sql": JOINED}, "append"),
+    "deduplication": ({"python": {"function": "firsts:first", "inline": FIRST}}, "append"),
+}
 FILES = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming."
     "state.HDFSBackedStateStoreProvider"
@@ -35,13 +42,16 @@ FILES = {
 
 
 def flow(
-    topics: Topics, source: str, sink: str, sql: str, partitions: int | None = None, **more: Any
+    topics: Topics,
+    source: str,
+    sink: str,
+    partitions: int | None = None,
+    program: str = "count",
+    **more: Any,
 ) -> ContinuousStream:
     checkpoint = {} if partitions is None else {"statePartitions": partitions}
-    mode = "append" if sql in (JOINED, DISTINCT) else "update"
-    fields: dict[str, Any] = {"outputMode": mode, "transform": {"sql": sql}, **more}
-    if sql == DISTINCT:
-        fields["outputMode"] = "update"
+    transform, mode = PROGRAMS[program]
+    fields: dict[str, Any] = {"outputMode": mode, "transform": transform, **more}
     return number_flow(topics, source, sink, MICRO_BATCH, checkpoint=checkpoint, **fields)
 
 
@@ -49,23 +59,23 @@ def state_partitions(checkpoint: Path) -> int:
     return len([it for it in checkpoint.glob("state/0/*") if it.name.isdecimal()])
 
 
-@pytest.mark.parametrize("sql", [COUNT, WINDOWED, JOINED, DISTINCT])
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_values_are_right_whatever_the_number_of_partitions(
-    sql: str, topics: Topics, jvm: Jvm, tmp_path: Path
+    program: str, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     """More, fewer, more again, and as it is: the status says the number that there is."""
     source, sink = topics.make(), topics.make(1)
     for sends, (partitions, now) in enumerate([(None, 4), (7, 7), (2, 2), (5, 5), (None, 5)], 1):
         topics.send(source, NUMBERS)
-        with running(flow(topics, source, sink, sql, partitions), jvm, tmp_path) as it:
+        with running(flow(topics, source, sink, partitions, program), jvm, tmp_path) as it:
             it.wait_committed(sends * len(NUMBERS))
             assert it.last.state_partitions == now
             assert it.last.query_restarts == 0
             assert it.last.last_repair is None
-        if sql in (COUNT, WINDOWED):
+        if program == "count":
             assert topics.last_values(sink) == dict.fromkeys(NUMBERS, sends), now
         else:
-            copies = 1 if sql == DISTINCT else sends**2
+            copies = sends**2 if program == "join" else 1
             assert topics.received(sink) == Counter(dict.fromkeys(NUMBERS, copies)), now
 
 
@@ -77,7 +87,7 @@ def test_a_kill_undoes_what_was_done_of_it(
     source, sink = topics.make(), topics.make(1)
     folder = folder_at(tmp_path / "checkpoint")
     topics.send(source, NUMBERS)
-    with driver(flow(topics, source, sink, COUNT), tmp_path, class_path) as process:
+    with driver(flow(topics, source, sink), tmp_path, class_path) as process:
         process.wait_ready()
         wait_for("the first counts", lambda: len(topics.last_values(sink)) == len(NUMBERS))
         assert process.stop() == 0
@@ -91,11 +101,11 @@ def test_a_kill_undoes_what_was_done_of_it(
         contents = folder.contents()
         return None if contents is None else contents.partitions
 
-    process = Process(flow(topics, source, sink, COUNT, 6), tmp_path, class_path)
+    process = Process(flow(topics, source, sink, 6), tmp_path, class_path)
     wait_for("the start of it", divides, every=0.005)
     process.kill()
     assert divides(), "the kill came too late"
-    with driver(flow(topics, source, sink, COUNT, wanted), tmp_path, class_path) as process:
+    with driver(flow(topics, source, sink, wanted), tmp_path, class_path) as process:
         process.wait_ready()
         wait_for(
             "the exact counts",
@@ -113,7 +123,7 @@ def test_lost_state_is_looked_for_in_the_partitions_of_its_batch(
     source, sink = topics.make(), topics.make(1)
     for sends, partitions in enumerate([8, 3], 1):
         topics.send(source, NUMBERS)
-        with running(flow(topics, source, sink, COUNT, partitions), jvm, tmp_path) as it:
+        with running(flow(topics, source, sink, partitions), jvm, tmp_path) as it:
             it.wait_committed(sends * len(NUMBERS))
             before = it.last.epoch
     assert state_partitions(tmp_path) == 8
@@ -124,7 +134,7 @@ def test_lost_state_is_looked_for_in_the_partitions_of_its_batch(
     )
     newest.unlink()
     topics.send(source, NUMBERS)
-    with running(flow(topics, source, sink, COUNT, 3), jvm, tmp_path) as it:
+    with running(flow(topics, source, sink, 3), jvm, tmp_path) as it:
         it.wait_committed(3 * len(NUMBERS))
         assert it.last.last_repair is not None
         assert it.last.last_repair.reason == "LostState"
@@ -132,38 +142,46 @@ def test_lost_state_is_looked_for_in_the_partitions_of_its_batch(
 
 
 @pytest.mark.parametrize(
-    ("sql", "conf", "why"),
+    ("transform", "conf", "why"),
     [
-        (COUNT, FILES, "Spark can divide that of RocksDB, and this one is kept by"),
+        ({"sql": COUNT}, FILES, "Spark can divide that of RocksDB, and this one is kept by"),
         (
-            "SELECT CAST(count(*) AS STRING) AS value FROM source",
+            {"sql": "SELECT CAST(count(*) AS STRING) AS value FROM source"},
             {},
             "an operator keeps all of it in one partition",
         ),
     ],
 )
 def test_what_spark_cannot_divide_is_refused(
-    sql: str, conf: dict[str, str], why: str, topics: Topics, jvm: Jvm, tmp_path: Path
+    transform: dict[str, Any],
+    conf: dict[str, str],
+    why: str,
+    topics: Topics,
+    jvm: Jvm,
+    tmp_path: Path,
 ) -> None:
+    """A checkpoint keeps the class of its state, whatever the spec says later."""
     source, sink = topics.make(), topics.make(1)
+    more: dict[str, Any] = {"transform": transform}
     topics.send(source, NUMBERS)
-    with running(flow(topics, source, sink, sql, sparkConf=conf), jvm, tmp_path) as it:
+    with running(flow(topics, source, sink, sparkConf=conf, **more), jvm, tmp_path) as it:
         it.wait_committed(len(NUMBERS))
-    with running(flow(topics, source, sink, sql, 6, sparkConf=conf), jvm, tmp_path) as it:
+    with running(flow(topics, source, sink, 6, **more), jvm, tmp_path) as it:
         report = it.wait_failure("UnsupportedOperation")
         assert report.state is QueryState.FAILED
         assert report.last_failure is not None
         assert why in report.last_failure.message
     topics.send(source, NUMBERS)
-    with running(flow(topics, source, sink, sql, sparkConf=conf), jvm, tmp_path) as it:
+    with running(flow(topics, source, sink, **more), jvm, tmp_path) as it:
         it.wait_committed(2 * len(NUMBERS))
+        assert it.last.state_partitions == 4
 
 
 def test_in_an_object_store(topics: Topics, jvm: Jvm, bucket: CheckpointBucket) -> None:
     source, sink = topics.make(), topics.make(1)
     for sends, partitions in enumerate([None, 6, 2], 1):
         topics.send(source, NUMBERS)
-        it = bucket.stream(flow(topics, source, sink, COUNT, partitions))
+        it = bucket.stream(flow(topics, source, sink, partitions))
         with running(it, jvm, bucket.environment()) as process:
             process.wait_committed(sends * len(NUMBERS))
             assert process.last.state_partitions == (partitions or 4)

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
-from penstock.driver.checkpoint.lease import ABANDONED_SECONDS
+from penstock.driver.checkpoint.storage.lease import ABANDONED_SECONDS
 from penstock.driver.main import RESTART
 from testkit.driver.driver_process import Process, driver, traffic
 from testkit.kafka.broker import free_ports

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.api.v1alpha1.status import LastFailure
-from penstock.driver.checkpoint import lock
+from penstock.driver.checkpoint.storage import lock
 from penstock.driver.failures import DriverError
 from testkit.driver.driver_process import driver, traffic
 from testkit.kafka.deliveries import commits_of

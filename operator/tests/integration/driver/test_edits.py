@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.stream import Stream
-from penstock.driver.checkpoint.volume import VolumeCheckpoints
+from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import Failure
 from penstock.driver.spark.edits import EditJudge

@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver.checkpoint import left_out
-from penstock.driver.checkpoint.files import CheckpointFiles
+from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.jvm import Jvm
 from penstock.driver.position import Position
 from testkit.driver.in_process_driver import impatient, running

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport
 from penstock.driver.checkpoint.progress import ProgressReader
-from penstock.driver.checkpoint.volume import VolumeFiles
+from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics, number_flow, total

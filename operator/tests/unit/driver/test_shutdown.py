@@ -12,7 +12,7 @@ import pytest
 
 from penstock.contract import naming
 from penstock.driver import loop, shutdown
-from penstock.driver.checkpoint import lock
+from penstock.driver.checkpoint.storage import lock
 from penstock.driver.jvm import Jvm
 from penstock.driver.shutdown import Shutdown
 

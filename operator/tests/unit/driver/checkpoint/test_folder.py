@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from penstock.contract.checkpoint_repairs import RepairKind
-from penstock.driver.checkpoint import durable_files
 from penstock.driver.checkpoint.batch_ids import PlannedQuery
 from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.checkpoint.storage import durable_files
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import (  # fmt: skip
     BATCH_LINE,

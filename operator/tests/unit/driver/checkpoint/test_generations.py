@@ -17,7 +17,7 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.generations import Generations, known_commit, missing
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.start_position import check_for_data_loss, first_starting_offsets
-from penstock.driver.checkpoint.volume import VolumeCheckpoints, VolumeFiles
+from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints, VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.admin import Admin

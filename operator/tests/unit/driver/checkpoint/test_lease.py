@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint import lease
-from penstock.driver.checkpoint.lease import Found, Lease, may_take
-from penstock.driver.checkpoint.object_store import StoreError, failure_of
+from penstock.driver.checkpoint.storage import lease
+from penstock.driver.checkpoint.storage.lease import Found, Lease, may_take
+from penstock.driver.checkpoint.storage.object_store import StoreError, failure_of
 from penstock.driver.failures import DriverError, Failure
 
 OURS, OTHERS = Found("1", "pod", False), Found("1", "other", False)

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
-from penstock.driver.checkpoint.volume import VolumeFiles
+from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.failures import DriverError
 from penstock.driver.position import Position
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.driver.checkpoint import lock
+from penstock.driver.checkpoint.storage import lock
 from penstock.driver.failures import DriverError
 from testkit.wait import wait_for
 

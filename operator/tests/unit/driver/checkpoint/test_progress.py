@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
-from penstock.driver.checkpoint.volume import VolumeFiles
+from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.failures import DriverError
 from penstock.driver.reporting.record_timestamps import choose_records
 from testkit.driver.checkpoints import checkpoint, folder_at
@@ -149,7 +149,7 @@ def test_a_volume_that_does_not_answer_is_named(
         raise OSError(errno.ESTALE, "Stale file handle")
 
     write(tmp_path, 3, 30, 100.0, 100.5)
-    monkeypatch.setattr(f"penstock.driver.checkpoint.volume.{call}", stale)
+    monkeypatch.setattr(f"penstock.driver.checkpoint.storage.volume.{call}", stale)
     with pytest.raises(DriverError) as raised:
         look(ProgressReader(VolumeFiles(tmp_path)))
     assert raised.value.failure.reason == "CheckpointNotAccessible"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.driver.checkpoint import durable_files
-from penstock.driver.checkpoint.volume import VolumeFiles
-from penstock.driver.checkpoint.write_probe import LOGS, WriteProbe
+from penstock.driver.checkpoint.storage import durable_files
+from penstock.driver.checkpoint.storage.volume import VolumeFiles
+from penstock.driver.checkpoint.storage.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import checkpoint, read, write
 

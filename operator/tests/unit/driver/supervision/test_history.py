@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.contract.driver_report import QueryState
-from penstock.driver.checkpoint.volume import VolumeFiles
+from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.supervision.history import History, HistoryFile
 from penstock.driver.supervision.next_action import Action, first_state
 from penstock.driver.supervision.observation import nothing_observed

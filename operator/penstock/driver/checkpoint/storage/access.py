@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver.checkpoint import lock
-from penstock.driver.checkpoint.files import Checkpoints
-from penstock.driver.checkpoint.lease import Lease
-from penstock.driver.checkpoint.object_store import (
+from penstock.driver.checkpoint.storage import lock
+from penstock.driver.checkpoint.storage.files import Checkpoints
+from penstock.driver.checkpoint.storage.lease import Lease
+from penstock.driver.checkpoint.storage.object_store import (
     ObjectStoreCheckpoints,
     hadoop_settings,
 )
-from penstock.driver.checkpoint.volume import VolumeCheckpoints
+from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints
 from penstock.driver.environment import Environment
 from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.driver.checkpoint import durable_files
-from penstock.driver.checkpoint.files import CheckpointFiles
 from penstock.driver.checkpoint.state_versions import END_BYTES, is_whole
+from penstock.driver.checkpoint.storage import durable_files
+from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.environment import Environment
 from penstock.driver.failures import CHECKPOINT_NOT_ACCESSIBLE, DriverError, Failure
 

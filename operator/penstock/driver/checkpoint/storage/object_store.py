@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.api.v1alpha1.base import KeyRef
 from penstock.api.v1alpha1.object_store import ObjectStore
-from penstock.driver.checkpoint.files import CheckpointFiles
+from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.environment import generation_folder
 from penstock.driver.failures import (
     BUCKET_NOT_FOUND,

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from penstock.contract import naming
-from penstock.driver.checkpoint import durable_files
+from penstock.driver.checkpoint.storage import durable_files
 from penstock.driver.failures import CHECKPOINT_NOT_ACCESSIBLE, DriverError, Failure
 from penstock.driver.logs import log_event
 

@@ -11,7 +11,7 @@ import threading
 from concurrent.futures import Future
 from functools import partial
 
-from penstock.driver.checkpoint.files import CheckpointFiles
+from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.calls_with_deadline import complete
 

@@ -13,7 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.contract import naming
-from penstock.driver.checkpoint.object_store import ObjectStoreCheckpoints, StoreError, failure_of
+from penstock.driver.checkpoint.storage.object_store import (
+    ObjectStoreCheckpoints,
+    StoreError,
+    failure_of,
+)
 from penstock.driver.failures import OBJECT_STORE_UNSAFE, DriverError, Failure
 
 # CheckpointLease.LIMIT, and 12 s until the executors of a driver that has gone have ended.

@@ -211,10 +211,8 @@ def test_available_now_completes_and_stops_the_session(
     assert set(topics.received(sink)) == set(range(40))
 
 
-ROCKSDB = {
-    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming."
-    "state.RocksDBStateStoreProvider"
-}
+# Then each commit has files of RocksDB, and so a size.
+WHOLE_COMMITS = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false"}
 
 
 def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
@@ -224,7 +222,7 @@ def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path)
         "GROUP BY window(timestamp, '1 second')"
     )
     transform = {"sql": sql, "watermark": {"column": "timestamp", "delay": "1 second"}}
-    more: dict[str, Any] = {"outputMode": "update", "sparkConf": ROCKSDB}
+    more: dict[str, Any] = {"outputMode": "update", "sparkConf": WHOLE_COMMITS}
     counted = number_flow(topics, source, sink, MICRO_BATCH, transform=transform, **more)
     with running(counted, jvm, tmp_path) as driver:
         topics.send(source, range(30))

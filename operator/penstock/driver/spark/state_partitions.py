@@ -29,7 +29,7 @@ def change(wanted: int | None, contents: Contents | None) -> int | None:
     if contents.state_store != ROCKSDB:
         why = f"Spark can divide that of RocksDB, and this one is kept by {contents.state_store}"
     elif contents.undivided:
-        # Spark would put it where the query does not look: a count would begin at zero (measured).
+        # Spark looks for the others, and fails (measured).
         why = "an operator keeps all of it in one partition, as a count without GROUP BY does"
     if why:
         raise DriverError.permanent(

@@ -116,12 +116,7 @@ final class PartitionLog {
   }
 
   void close() {
-    // An interrupted thread would not close the consumer's connections.
-    boolean interrupted = Thread.interrupted();
-    consumer.close(CLOSE_TIMEOUT);
-    if (interrupted) {
-      Thread.currentThread().interrupt();
-    }
+    Uninterrupted.close(() -> consumer.close(CLOSE_TIMEOUT));
   }
 
   private void open(long offset) {
@@ -137,7 +132,7 @@ final class PartitionLog {
 
   private void renew() {
     if (consumers.isOutdated()) {
-      consumer.close(CLOSE_TIMEOUT);
+      close();
       open(Math.max(next, sought));
     }
   }

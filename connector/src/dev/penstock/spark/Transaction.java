@@ -82,12 +82,7 @@ final class Transaction {
 
   /** Aborts what is open. */
   void close() {
-    // An interrupted thread would not close the connections.
-    boolean interrupted = Thread.interrupted();
-    producer.close(CLOSE_TIMEOUT);
-    if (interrupted) {
-      Thread.currentThread().interrupt();
-    }
+    Uninterrupted.close(() -> producer.close(CLOSE_TIMEOUT));
   }
 
   private void connect() {

@@ -29,6 +29,7 @@ from testkit.streams.streams import (
     MICRO_BATCH,
     RATE,
     REAL_TIME,
+    SPARKS_OWN,
     stream,
 )
 from testkit.wait import wait_for
@@ -209,6 +210,19 @@ def test_available_now_completes_and_stops_the_session(
         # The metrics of its batches can still be read.
         assert sum(batch.input_rows for batch in driver.runtime.new_batches().batches) == 40
     assert set(topics.received(sink)) == set(range(40))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_checkpoint_for_both(mode: str, topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """Penstock's data source, Spark's, Penstock's: nothing is lost or comes twice."""
+    source, sink = topics.make(), topics.make()
+    for turn, conf in enumerate(({}, SPARKS_OWN, {}), 1):
+        topics.send(source, range(100 * turn - 100, 100 * turn))
+        flow = number_flow(topics, source, sink, MODES[mode], sparkConf=conf)
+        with running(flow, jvm, tmp_path) as driver:
+            driver.wait_committed(100 * turn)
+            assert driver.last.query_restarts == 0
+    assert topics.received(sink) == dict.fromkeys(range(300), 1)
 
 
 # Then each commit has files of RocksDB, and so a size.

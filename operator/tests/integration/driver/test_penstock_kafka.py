@@ -23,10 +23,10 @@ from penstock.driver.exceptions.classify import classify
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import executors, query
 from penstock.driver.spark.sources import KAFKA, PENSTOCK_KAFKA
-from testkit.driver.bare_query import SHORT_EPOCHS, bare
+from testkit.driver.bare_query import SHORT_EPOCHS
 from testkit.driver.in_process_driver import running
 from testkit.kafka.jars import CONNECTOR_JAR, connector_jars
-from testkit.kafka.topics import Topics, number_flow, total
+from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import MICRO_BATCH, SPARKS_OWN
 from testkit.wait import wait_for
 
@@ -246,20 +246,6 @@ def test_an_offset_outside_of_the_log(
         topics.wait_received(sink, range(max(start, 10), 60))
     assert min(topics.received(sink)) == max(start, 10)
     assert jvm_log.read_text().count("is outside of its log") == said + 1
-
-
-def test_one_checkpoint_for_both(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
-    """Ours, Spark's, ours: nothing is lost or read twice."""
-    source, sink = topics.make(2), topics.make(1)
-    for turn, conf in enumerate(({}, SPARKS_OWN, {}, SPARKS_OWN)):
-        flow = number_flow(topics, source, sink, SHORT_EPOCHS, sparkConf=conf)
-        with bare(spark, flow, tmp_path) as it:
-            topics.send(source, range(100 * turn, 100 * turn + 100))
-            end, folder = 100 * turn + 100, it.folder
-            it.wait("all", lambda: total(folder.progress.committed_offsets()) == end)  # noqa: B023
-    received = topics.received(sink)
-    assert set(received) == set(range(400))
-    assert max(received.values()) == 1
 
 
 def formats(spark: SparkSession, flow: ContinuousStream, folder: Path) -> str:

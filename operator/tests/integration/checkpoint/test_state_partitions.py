@@ -113,6 +113,7 @@ def test_a_kill_undoes_what_was_done_of_it(
             detail=lambda: str(topics.last_values(sink)),
         )
         assert process.stop() == 0
+        assert process.warnings() == []
     assert partitions() == (wanted or 4)
 
 

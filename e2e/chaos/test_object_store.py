@@ -19,16 +19,12 @@ from testkit.kafka.topics import Topics
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.object_store.client import REGION
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import MICRO_BATCH, kafka_to_kafka
+from testkit.streams.streams import COUNTS, MICRO_BATCH, kafka_to_kafka
 from testkit.wait import wait_for
 
 pytestmark = pytest.mark.timeout(900)
 
 NUMBERS = range(20)
-COUNTS = {
-    "sql": "SELECT CAST(value AS STRING) AS key, CAST(count(*) AS STRING) AS value FROM source "
-    "GROUP BY CAST(value AS STRING)"
-}
 
 
 @pytest.fixture

@@ -21,6 +21,16 @@ REAL_TIME: dict[str, Any] = {"realTime": {"batchDuration": "5s"}}
 AVAILABLE_NOW: dict[str, Any] = {"availableNow": {}}
 # Continuous mode without the data source in connector/.
 SPARKS_OWN: dict[str, str] = {PENSTOCK_KAFKA_ENABLED: "false"}
+# State that is kept as Spark keeps it by default, and not in RocksDB.
+STATE_IN_FILES: dict[str, str] = {
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming."
+    "state.HDFSBackedStateStoreProvider"
+}
+# How often each value has come.
+COUNTS: dict[str, Any] = {
+    "sql": "SELECT CAST(value AS STRING) AS key, CAST(count(*) AS STRING) AS value FROM source "
+    "GROUP BY CAST(value AS STRING)"
+}
 # The modes whose queries never end, for tests that run in each of them.
 EACH_MODE = [
     pytest.param(CONTINUOUS, id="continuous"),

@@ -170,7 +170,8 @@ class CheckpointFolder:
             return None
         committed = self.progress.committed_epoch()
         with self.files.errors():
-            entry = self._entry(newest)
+            content = self.files.content("offsets", newest)
+            entry = None if content is None else Entry.parse(content)
             if entry is None:
                 return None
             found = Contents(len(entry.sources), None, entry.shuffle_partitions)
@@ -192,10 +193,6 @@ class CheckpointFolder:
         """Whether an operator has state in its first partition only."""
         operators = Counter(path.rpartition("/")[0] for path in self._partitions_of_state())
         return 1 in operators.values()
-
-    def _entry(self, number: int | None) -> Entry | None:
-        content = None if number is None else self.files.content("offsets", number)
-        return None if content is None else Entry.parse(content)
 
     def _holds_state(self) -> bool:
         return self.files.holds_files("state")

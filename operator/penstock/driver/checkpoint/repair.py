@@ -122,9 +122,7 @@ def plan(
         if mode is not Mode.ASYNC:
             wanted = _without_gap(files, wanted)
     wanted = with_metadata(files, wanted)
-    gone = dict(removed)
-    left = {path: content for path, content in files.items() if path not in gone}
-    steps = (*removed, *diff(left, found, wanted))
+    steps = _steps(files, found, wanted, removed)
     return RepairPlan(
         steps,
         wanted.epoch,
@@ -180,7 +178,11 @@ def without_plan(files: Files, stores: Collection[Store]) -> tuple[Step, ...]:
     if found.epoch is None:
         return ()
     wanted = found.up_to(found.epoch)
-    removed = _made_again(found, wanted, stores)
+    return _steps(files, found, wanted, _made_again(found, wanted, stores))
+
+
+def _steps(files: Files, found: Logs, wanted: Logs, removed: tuple[Step, ...]) -> tuple[Step, ...]:
+    """All steps to the logs that are wanted; `removed` comes first."""
     gone = dict(removed)
     left = {path: content for path, content in files.items() if path not in gone}
     return (*removed, *diff(left, found, wanted))

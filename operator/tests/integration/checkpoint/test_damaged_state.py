@@ -16,18 +16,9 @@ from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
-from testkit.streams.streams import MICRO_BATCH
+from testkit.streams.streams import COUNTS, MICRO_BATCH, STATE_IN_FILES
 
-COUNTS = {
-    "sql": "SELECT CAST(value AS STRING) AS key, CAST(count(*) AS STRING) AS value FROM source "
-    "GROUP BY CAST(value AS STRING)"
-}
-ROCKSDB = {
-    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming."
-    "state.RocksDBStateStoreProvider",
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-}
-STORES = {"files": {}, "rocksdb": ROCKSDB}
+STORES: dict[str, dict[str, str]] = {"files": STATE_IN_FILES, "rocksdb": {}}
 
 
 def cut(file: Path) -> None:

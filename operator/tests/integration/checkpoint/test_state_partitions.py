@@ -16,14 +16,10 @@ from testkit.driver.driver_process import Process, driver
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.object_store.streams import CheckpointBucket
-from testkit.streams.streams import MICRO_BATCH
+from testkit.streams.streams import COUNTS, MICRO_BATCH, STATE_IN_FILES
 from testkit.wait import wait_for
 
 NUMBERS = range(40)
-COUNT = (
-    "SELECT CAST(value AS STRING) AS key, CAST(count(*) AS STRING) AS value FROM source "
-    "GROUP BY CAST(value AS STRING)"
-)
 # A number that has come N times before is joined with N + 1 others, and itself, from either side.
 JOINED = "SELECT a.value AS key, a.value AS value FROM source a JOIN source b ON a.value = b.value"
 FIRST = """
@@ -31,13 +27,9 @@ def first(source):
     return source.dropDuplicates(["value"]).select("value")
 """
 PROGRAMS: dict[str, tuple[dict[str, Any], str]] = {
-    "count": ({"sql": COUNT}, "update"),
+    "count": (COUNTS, "update"),
     "join": ({"sql": JOINED}, "append"),
     "deduplication": ({"python": {"function": "firsts:first", "inline": FIRST}}, "append"),
-}
-FILES = {
-    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming."
-    "state.HDFSBackedStateStoreProvider"
 }
 
 
@@ -145,7 +137,7 @@ def test_lost_state_is_looked_for_in_the_partitions_of_its_batch(
 @pytest.mark.parametrize(
     ("transform", "conf", "why"),
     [
-        ({"sql": COUNT}, FILES, "Spark can divide that of RocksDB, and this one is kept by"),
+        (COUNTS, STATE_IN_FILES, "Spark can divide that of RocksDB, and this one is kept by"),
         (
             {"sql": "SELECT CAST(count(*) AS STRING) AS value FROM source"},
             {},

@@ -22,7 +22,7 @@ from testkit.kafka.topics import Topics, number_flow
 from testkit.object_store.proxy import S3Proxy
 from testkit.object_store.streams import CheckpointBucket
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import ASYNC, CONTINUOUS, MICRO_BATCH, REAL_TIME
+from testkit.streams.streams import ASYNC, CONTINUOUS, COUNTS, MICRO_BATCH, REAL_TIME
 from testkit.wait import wait_for
 
 MODES = {"C": CONTINUOUS, "M": MICRO_BATCH, "A": ASYNC, "R": REAL_TIME}
@@ -61,10 +61,6 @@ def _is_beyond(epoch: int, report: DriverReport) -> bool:
     return (report.epoch or 0) > epoch
 
 
-COUNTS = {
-    "sql": "SELECT CAST(value AS STRING) AS key, CAST(count(*) AS STRING) AS value FROM source "
-    "GROUP BY CAST(value AS STRING)"
-}
 # So that there are snapshots within seconds.
 SNAPSHOTS = {
     "spark.sql.streaming.stateStore.maintenanceInterval": "2s",

@@ -18,7 +18,8 @@ import org.slf4j.LoggerFactory;
  * each time on the condition that nobody else has replaced it.
  *
  * <p>A holder that could not renew it for a while ends this process, before another driver takes
- * what it has not seen renewed for longer (driver/checkpoint/storage/lease.py). No clocks are compared.
+ * what it has not seen renewed for longer (driver/checkpoint/storage/lease.py). No clocks are
+ * compared.
  */
 public final class CheckpointLease {
   /** The process's exit codes: another driver has the lease; it could not be renewed. */

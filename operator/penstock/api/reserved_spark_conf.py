@@ -95,12 +95,13 @@ RESERVED_IN_OBJECT_STORE_RULE = ValidationRule(
     + "): remove these",
 )
 
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 # A rule of the whole spec.
 STATE_PARTITIONS_RULE = ValidationRule(
     ~is_set("checkpoint.statePartitions")
     | ~is_set("sparkConf")
-    | ~some("sparkConf", r"^spark\.sql\.shuffle\.partitions$"),
-    "checkpoint.statePartitions and spark.sql.shuffle.partitions in sparkConf are the same number: "
+    | ~some("sparkConf", f"^{re.escape(SHUFFLE_PARTITIONS)}$"),
+    f"checkpoint.statePartitions and {SHUFFLE_PARTITIONS} in sparkConf are the same number: "
     "remove the latter",
 )
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.api.reserved_spark_conf import RESERVED_IN_OBJECT_STORE, SHUFFLE_PARTITIONS
+
 # Fields of the spec. A live one is not among them: drivers follow those of the stream at once.
 ALLOWED = ("imagePullSecrets", "checkpoint", "driver", "executor", "sparkConf")
 # What belongs together: half of a default and half of a spec may contradict each other, and
@@ -43,11 +45,13 @@ class StreamDefaults:
         >>> defaults = StreamDefaults({"sparkConf": {"a": "1", "b": "1"}})
         >>> defaults.under({"spec": {"sparkConf": {"b": "2"}}})
         {'spec': {'sparkConf': {'a': '1', 'b': '2'}}}
+
+        A default that excludes what the stream sets gives way to it.
         """
         if not isinstance(stream.get("spec"), Mapping):
             return dict(stream)
         own = stream["spec"]
-        return {**stream, "spec": _under(_without_other_place(self.spec, own), own)}
+        return {**stream, "spec": _under(_without_excluded(self.spec, own), own)}
 
     @property
     def object_store(self) -> Mapping[str, Any] | None:
@@ -86,17 +90,29 @@ def _under(defaults: Any, own: Any) -> Any:
     return {**defaults, **own, **both}
 
 
-def _without_other_place(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without a default volume under an own object store, and the reverse."""
-    places = _places(own)
-    if not places:
-        return defaults
-    checkpoint = {
-        name: value
-        for name, value in _checkpoint(defaults).items()
-        if name not in _PLACES or name in places
+def _without_excluded(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
+    places, partitions = _places(own), "statePartitions"
+    no_checkpoint = {name for name in _PLACES if places and name not in places}
+    no_conf: set[str] = set()
+    if SHUFFLE_PARTITIONS in _fields(own, "sparkConf"):
+        no_checkpoint.add(partitions)
+    if _checkpoint(own).get(partitions) is not None:
+        no_conf.add(SHUFFLE_PARTITIONS)
+    if "objectStore" in places:
+        no_conf.update(RESERVED_IN_OBJECT_STORE)
+    return {
+        **defaults,
+        **_left(defaults, "checkpoint", no_checkpoint),
+        **_left(defaults, "sparkConf", no_conf),
     }
-    return {**defaults, "checkpoint": checkpoint} if "checkpoint" in defaults else defaults
+
+
+def _left(spec: Mapping[str, Any], field: str, without: set[str]) -> Mapping[str, Any]:
+    """A field of a spec without some of its own, if the spec has it."""
+    if field not in spec:
+        return {}
+    kept = {name: it for name, it in _fields(spec, field).items() if name not in without}
+    return {field: kept}
 
 
 def _places(spec: Mapping[str, Any]) -> list[str]:
@@ -104,5 +120,9 @@ def _places(spec: Mapping[str, Any]) -> list[str]:
 
 
 def _checkpoint(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    checkpoint = spec.get("checkpoint")
-    return checkpoint if isinstance(checkpoint, Mapping) else {}
+    return _fields(spec, "checkpoint")
+
+
+def _fields(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    fields = spec.get(name)
+    return fields if isinstance(fields, Mapping) else {}

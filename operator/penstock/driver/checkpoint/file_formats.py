@@ -15,13 +15,13 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from penstock.api.reserved_spark_conf import SHUFFLE_PARTITIONS
 from penstock.driver.kafka.offsets import Offsets
 
 # Path relative to the checkpoint -> contents. About two hundred small files.
 Files = Mapping[str, bytes]
 
 EMPTY_METADATA_LINE = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
-_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 _CHECKSUM = re.compile(r"\.(?P<of>.+)\.crc")
 _CHECKSUM_MAGIC = b"crc\x00"
@@ -84,7 +84,7 @@ class Entry:
         Spark takes them from there at each start, whatever the session says (OffsetSeqMetadata).
         """
         try:
-            return int(self._setting(_SHUFFLE_PARTITIONS) or "")
+            return int(self._setting(SHUFFLE_PARTITIONS) or "")
         except ValueError:
             return None
 
@@ -106,7 +106,7 @@ class Entry:
         if self.shuffle_partitions is not None:
             return self
         metadata = json.loads(self.metadata or EMPTY_METADATA_LINE)
-        conf = {**metadata.get("conf", {}), _SHUFFLE_PARTITIONS: str(number)}
+        conf = {**metadata.get("conf", {}), SHUFFLE_PARTITIONS: str(number)}
         line = json.dumps({**metadata, "conf": conf}, separators=(",", ":"))
         return replace(self, metadata=line)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from penstock.api.modes import Mode, execution_of
+from penstock.api.reserved_spark_conf import SHUFFLE_PARTITIONS
 from penstock.api.v1alpha1.spec import Observability, StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
@@ -38,7 +39,6 @@ EXECUTOR_TEMPLATE = SCRATCH / "executor.yaml"
 RPC_SECRET_FILE = SCRATCH / "rpc" / naming.RPC_KEY
 
 ADAPTIVE = "spark.sql.adaptive.enabled"
-SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _JARS = "spark.jars"
 
 # Partitions of state at least, in micro-batches: no more cores can work on it, and another number

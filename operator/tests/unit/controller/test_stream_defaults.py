@@ -101,6 +101,35 @@ def test_resources_are_the_specs_or_the_defaults() -> None:
     assert under["spec"]["executor"] == own
 
 
+@pytest.mark.parametrize(
+    ("default", "own"),
+    [
+        (
+            {"sparkConf": {"spark.sql.shuffle.partitions": "8"}},
+            {"checkpoint": {"statePartitions": 4}},
+        ),
+        (
+            {"checkpoint": {"statePartitions": 4}},
+            {"sparkConf": {"spark.sql.shuffle.partitions": "8"}},
+        ),
+        (
+            {"sparkConf": {"spark.sql.streaming.stateStore.providerClass": "Own"}},
+            {"checkpoint": {"objectStore": {"location": "s3a://bucket/path"}}},
+        ),
+        (
+            {"checkpoint": {"volume": {"size": "1Gi"}}},
+            {"checkpoint": {"objectStore": {"location": "s3a://bucket/path"}}},
+        ),
+    ],
+)
+def test_what_a_stream_sets_displaces_a_default_that_excludes_it(
+    default: dict[str, Any], own: dict[str, Any]
+) -> None:
+    stream = samples.stream(**own)
+    displaced = ContinuousStream.model_validate(StreamDefaults(default).under(stream)).spec
+    assert displaced == ContinuousStream.model_validate(stream).spec
+
+
 @pytest.mark.parametrize("stream", [{"spec": None}, {}, {"spec": []}])
 def test_a_stream_without_a_spec_stays_as_it_is(stream: dict[str, Any]) -> None:
     assert DEFAULTS.under(stream) == stream

@@ -62,8 +62,6 @@ class Contents:
     """Partitions of a shuffle, and so of its state; None if the checkpoint keeps no number."""
     state_store: str | None = None
     """Spark's class that keeps the state."""
-    undivided: bool = False
-    """An operator keeps all of its state in one partition."""
     awaited: int | None = None
     """A planned batch that has to run as it is: the sink may know it already."""
 
@@ -185,13 +183,13 @@ class CheckpointFolder:
                 found,
                 state=True,
                 state_store=entry.state_store,
-                undivided=self._is_undivided(),
                 awaited=newest if is_awaited else None,
             )
 
-    def _is_undivided(self) -> bool:
+    def has_undivided_state(self) -> bool:
         """Whether an operator has state in its first partition only."""
-        operators = Counter(path.rpartition("/")[0] for path in self._partitions_of_state())
+        with self.files.errors():
+            operators = Counter(path.rpartition("/")[0] for path in self._partitions_of_state())
         return 1 in operators.values()
 
     def _holds_state(self) -> bool:

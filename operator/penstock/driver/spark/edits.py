@@ -91,12 +91,14 @@ class EditJudge:
         """As QueryRuntime.check_query does, but with views and functions of its own."""
         generations = Generations(edited, self._checkpoints)
         generations.check_begins()
+        checkpoint = generations.current
         if edited.trigger.mode is not self._running.trigger.mode:
-            generations.current.check_continues(edited)
+            checkpoint.check_continues(edited)
         query.lacks_penstock_kafka(spark, edited)
         frame = query.plan(spark.newSession(), edited, self._environment)
         query.check(frame, edited)
         # The repair that a switch of the mode needs changes none of it.
-        contents = generations.current.contents()
+        contents = checkpoint.contents()
         query.check_continues(frame, contents, generations.batch_known_elsewhere())
-        state_partitions.change(edited.checkpoint.state_partitions, contents)
+        wanted = edited.checkpoint.state_partitions
+        state_partitions.change(wanted, contents, checkpoint.has_undivided_state)

@@ -7,6 +7,7 @@ next repair of the checkpoint undoes what it has done.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.contract.reasons import REMEDIES
@@ -18,17 +19,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def change(wanted: int | None, contents: Contents | None) -> int | None:
+def change(
+    wanted: int | None, contents: Contents | None, has_undivided_state: Callable[[], bool]
+) -> int | None:
     """The number of partitions that the state gets before the query starts; None: what it has.
 
-    `wanted`: that of the spec. Raises DriverError if Spark cannot do it.
+    `wanted`: that of the spec. `has_undivided_state` lists files, so it is asked only of a change.
+    Raises DriverError if Spark cannot do it.
     """
     if contents is None or not contents.state or wanted in (None, contents.partitions):
         return None
     why = ""
     if contents.state_store != ROCKSDB:
         why = f"Spark can divide that of RocksDB, and this one is kept by {contents.state_store}"
-    elif contents.undivided:
+    elif has_undivided_state():
         # Spark looks for the others, and fails (measured).
         why = "an operator keeps all of it in one partition, as a count without GROUP BY does"
     if why:

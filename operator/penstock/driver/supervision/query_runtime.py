@@ -416,7 +416,9 @@ class QueryRuntime:
         self._executors.planned(keeps_state=keeps_state)
         of_state = (contents and contents.partitions) or session.shuffle_partitions(self.session)
         wanted_of_state = spec.checkpoint.state_partitions
-        self._repartition_to = state_partitions.change(wanted_of_state, contents)
+        self._repartition_to = state_partitions.change(
+            wanted_of_state, contents, self._checkpoint.has_undivided_state
+        )
         self._warning = self._warning or state_partitions.pending(wanted_of_state, contents)
         self._reads_ahead = query.reads_ahead(frame, spec.sink)
         self._frame, self._state_partitions = frame, of_state if keeps_state else 0

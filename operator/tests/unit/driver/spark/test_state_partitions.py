@@ -34,15 +34,20 @@ OF_FOUR = Contents(1, state=True, partitions=4, state_store=ROCKSDB)
 def test_only_state_gets_other_partitions(
     wanted: int | None, contents: Contents | None, number: int | None
 ) -> None:
-    assert change(wanted, contents) == number
+    assert change(wanted, contents, lambda: False) == number
 
 
-def test_what_spark_cannot_divide_is_left_alone_as_it_is() -> None:
-    for contents in (replace(OF_FOUR, state_store="x.Y"), replace(OF_FOUR, undivided=True)):
-        assert change(4, contents) is None
-        with pytest.raises(DriverError) as raised:
-            change(6, contents)
-        assert raised.value.failure.permanent
+@pytest.mark.parametrize(
+    ("contents", "is_undivided"),
+    [(replace(OF_FOUR, state_store="x.Y"), False), (OF_FOUR, True)],
+)
+def test_what_spark_cannot_divide_is_left_alone_as_it_is(
+    contents: Contents, is_undivided: bool
+) -> None:
+    assert change(4, contents, lambda: is_undivided) is None
+    with pytest.raises(DriverError) as raised:
+        change(6, contents, lambda: is_undivided)
+    assert raised.value.failure.permanent
 
 
 def test_a_batch_that_the_sink_may_know_runs_first(tmp_path: Path) -> None:

@@ -26,11 +26,42 @@ FIRST = """
 def first(source):
     return source.dropDuplicates(["value"]).select("value")
 """
+# With a state of each kind: Spark keeps each in a column family of its own.
+OWN_STATE = """
+import pandas
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+class Times(StatefulProcessor):
+    def init(self, handle):
+        self.number = handle.getValueState("number", "n INT")
+        self.copies = handle.getListState("copies", "value STRING")
+        self.kinds = handle.getMapState("kinds", "kind STRING", "n INT")
+
+    def handleInputRows(self, key, batches, timers):
+        came = [value for batch in batches for value in batch["value"]]
+        before = self.number.get()
+        number = len(came) + (before[0] if before else 0)
+        self.number.update((number,))
+        for value in came:
+            self.copies.appendValue((value,))
+        self.kinds.updateValue(("all",), (number,))
+        counts = {number, len(list(self.copies.get())), self.kinds.getValue(("all",))[0]}
+        yield pandas.DataFrame({"key": [key[0]], "value": [" ".join(map(str, counts))]})
+
+def times(source):
+    return (
+        source.selectExpr("CAST(value AS STRING) AS key", "CAST(value AS STRING) AS value")
+        .groupBy("key")
+        .transformWithStateInPandas(Times(), "key STRING, value STRING", "Update", "None")
+    )
+"""
 PROGRAMS: dict[str, tuple[dict[str, Any], str]] = {
     "count": (COUNTS, "update"),
     "join": ({"sql": JOINED}, "append"),
     "deduplication": ({"python": {"function": "firsts:first", "inline": FIRST}}, "append"),
+    "own state": ({"python": {"function": "own:times", "inline": OWN_STATE}}, "update"),
 }
+COUNTING = ("count", "own state")
 
 
 def flow(
@@ -64,7 +95,7 @@ def test_values_are_right_whatever_the_number_of_partitions(
             assert it.last.state_partitions == now
             assert it.last.query_restarts == 0
             assert it.last.last_repair is None
-        if program == "count":
+        if program in COUNTING:
             assert topics.last_values(sink) == dict.fromkeys(NUMBERS, sends), now
         else:
             copies = sends**2 if program == "join" else 1

@@ -33,10 +33,16 @@ from testkit.wait import wait_for
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
-def reading(spark: SparkSession, topics: Topics, topic: str, **options: str) -> DataFrame:
+def reading(
+    spark: SparkSession,
+    topics: Topics,
+    topic: str,
+    format: str = PENSTOCK_KAFKA,
+    **options: str,
+) -> DataFrame:
     """A stream of the data source, as a plain application of Spark reads it."""
     given = {"subscribe": topic, "startingOffsets": "earliest", **options}
-    reader = spark.readStream.format(PENSTOCK_KAFKA).options(**given)
+    reader = spark.readStream.format(format).options(**given)
     return reader.option("kafka.bootstrap.servers", topics.bootstrap).load()
 
 
@@ -289,6 +295,25 @@ def test_every_session_reads_in_the_threads_of_its_tasks(
     assert not [each.getName() for each in threads if "continuous-reader" in each.getName()]
 
 
+@pytest.mark.parametrize(("reads", "different"), [(PENSTOCK_KAFKA, 2), (KAFKA, 1)])
+def test_the_rows_of_a_task_are_one_iterator_through_its_epochs(
+    reads: str, different: int, spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    """With Spark's reader each epoch begins anew, and repeats the random numbers of the first."""
+    source, sink = topics.make(1), topics.make(1)
+    frame = reading(spark, topics, source, format=reads)
+    frame = frame.selectExpr("CAST(floor(rand(7) * 1000000000) AS STRING) AS value")
+    to = {"topic": sink, "kafka.bootstrap.servers": topics.bootstrap}
+    commits = tmp_path / "commits"
+    with continuous(spark, frame, tmp_path, PENSTOCK_KAFKA, **to):
+        for number in (1, 2):
+            topics.send(source, range(1))
+            wait_for("the row", lambda: sum(topics.received(sink).values()) == number)  # noqa: B023
+            later = len(list(commits.iterdir())) + 3
+            wait_for("other epochs", lambda: len(list(commits.iterdir())) >= later)  # noqa: B023
+    assert len(topics.received(sink)) == different
+
+
 def test_other_modes_are_sparks(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
     """A plain application may name the data source in each mode, and in a batch."""
     source, sink = topics.make(2), topics.make(2)  # the column partition is written too
@@ -367,12 +392,15 @@ LEANS_ON = {
     "sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager": {
         "<init>", "createAtomic", "mkdirs",
     },
+    "sql.execution.streaming.continuous.CommitPartitionEpoch": {"<init>"},
     "sql.execution.streaming.continuous.ContinuousExecution": {
         "EPOCH_COORDINATOR_ID_KEY", "START_EPOCH_KEY",
     },
     "sql.execution.streaming.continuous.ContinuousTaskRetryException": {"<init>"},
     "sql.execution.streaming.continuous.EpochCoordinatorRef": {"get"},
-    "sql.execution.streaming.continuous.EpochTracker": {"getCurrentEpoch"},
+    "sql.execution.streaming.continuous.EpochTracker": {
+        "getCurrentEpoch", "incrementCurrentEpoch",
+    },
     "sql.execution.streaming.continuous.ReportPartitionOffset": {"<init>"},
     "sql.execution.streaming.continuous.SetReaderPartitions": {"<init>"},
     "sql.execution.streaming.continuous.WriteToContinuousDataSource": {"query", "write"},

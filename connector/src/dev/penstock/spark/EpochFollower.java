@@ -5,7 +5,9 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.rpc.RpcEndpointRef;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.errors.QueryExecutionErrors;
+import org.apache.spark.sql.execution.streaming.continuous.CommitPartitionEpoch;
 import org.apache.spark.sql.execution.streaming.continuous.ContinuousExecution;
 import org.apache.spark.sql.execution.streaming.continuous.EpochCoordinatorRef;
 import org.apache.spark.sql.execution.streaming.continuous.EpochTracker;
@@ -78,9 +80,18 @@ final class EpochFollower {
 
   /** Ends the epoch with the offset that its records reach to. */
   void end(PartitionOffset offset) {
-    Long written = (Long) EpochTracker.getCurrentEpoch().get();
-    coordinator.send(new ReportPartitionOffset(partition, written, offset));
+    coordinator.send(new ReportPartitionOffset(partition, written(), offset));
     epoch++;
+  }
+
+  /** Says that all of the epoch's records are written, as Spark's ContinuousWriteRDD does. */
+  void commit(WriterCommitMessage message) {
+    coordinator.send(new CommitPartitionEpoch(partition, written(), message));
+    EpochTracker.incrementCurrentEpoch();
+  }
+
+  private static long written() {
+    return (Long) EpochTracker.getCurrentEpoch().get();
   }
 
   private void ask() {

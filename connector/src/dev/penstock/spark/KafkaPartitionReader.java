@@ -1,11 +1,13 @@
 package dev.penstock.spark;
 
+import java.io.IOException;
 import java.time.Duration;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.kafka010.KafkaContinuousInputPartition;
 import org.apache.spark.sql.kafka010.KafkaSourcePartitionOffset;
 import org.apache.spark.util.TaskCompletionListener;
@@ -23,6 +25,8 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
   private final RecordRow row;
   /** Null if the query writes at least once. */
   private final Transaction transaction;
+  /** Null if Spark ends the epochs. */
+  private DataWriter<InternalRow> writer;
 
   KafkaPartitionReader(
       KafkaContinuousInputPartition input,
@@ -66,16 +70,30 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
   }
 
   /**
-   * The next record of the epoch, in a row that is used again; null at the epoch's end, and when
-   * the task shall end. Waits for one of them.
+   * Ends the epochs here, so that the rows of a task are one iterator. For each, Spark plans the
+   * iterators of all operators anew, which generates code while the next records wait.
+   *
+   * @param of writes all rows of a record before the task asks for another one
+   */
+  void endEpochsOf(DataWriter<InternalRow> of) {
+    writer = of;
+  }
+
+  /**
+   * The next record, in a row that is used again; null when the task shall end, and if Spark ends
+   * the epochs, at the end of each. Waits for one of them.
    */
   InternalRow next() {
     inHand.release();
-    while (!task.isInterrupted() && !task.isCompleted() && !epoch.isOver()) {
-      if (transaction != null && transaction.left() <= 0) {
+    while (!task.isInterrupted() && !task.isCompleted()) {
+      if (epoch.isOver()) {
+        if (writer == null) {
+          break;
+        }
+        endEpoch();
+      } else if (transaction != null && transaction.left() <= 0) {
         commit();
-      }
-      if (log.hasRecord()) {
+      } else if (log.hasRecord()) {
         ConsumerRecord<byte[], byte[]> record = log.take();
         if (inHand.take(record.offset())) {
           return row.of(record);
@@ -84,8 +102,21 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
         log.poll(patience());
       }
     }
-    epoch.end(new KafkaSourcePartitionOffset(partition, log.next()));
+    reportOffset();
     return null;
+  }
+
+  private void reportOffset() {
+    epoch.end(new KafkaSourcePartitionOffset(partition, log.next()));
+  }
+
+  private void endEpoch() {
+    reportOffset();
+    try {
+      epoch.commit(writer.commit());
+    } catch (IOException failed) {
+      throw Unchecked.<RuntimeException>rethrow(failed);
+    }
   }
 
   /** What the records so far are written in; null if the query writes at least once. */

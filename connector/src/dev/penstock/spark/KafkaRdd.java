@@ -20,7 +20,8 @@ import scala.reflect.ClassTag$;
  * The records of a continuous query, read in the threads of its tasks.
  *
  * <p>It is Spark's ContinuousDataSourceRDD without the thread that reads, the queue behind it and
- * the copies between them. Spark calls compute for each epoch of a task; what is read goes on.
+ * the copies between them. Spark calls compute for each epoch that it ends itself; what is read goes
+ * on.
  */
 final class KafkaRdd extends RDD<InternalRow> {
   private static final long serialVersionUID = 1;

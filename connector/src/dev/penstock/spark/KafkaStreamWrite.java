@@ -10,6 +10,8 @@ import org.apache.spark.sql.kafka010.KafkaWrite;
 /** Spark's KafkaStreamingWrite with another writer. */
 final class KafkaStreamWrite extends KafkaStreamingWrite {
   private final TransactionOptions transactions;
+  /** Whether a task of the continuous engine writes a record before it reads the next one. */
+  private boolean writesOneByOne;
   /** Null for a batch without new records, whose scan Spark leaves out. */
   private KafkaBatchStream batch;
 
@@ -20,6 +22,7 @@ final class KafkaStreamWrite extends KafkaStreamingWrite {
 
   /** Makes the tasks that read a continuous stream write in transactions, if that is asked for. */
   void bind(KafkaStream stream, boolean readsAhead) {
+    writesOneByOne = !readsAhead;
     if (transactions != null) {
       stream.writeIn(readsAhead ? transactions.onlyAtEpochs() : transactions);
     }
@@ -41,7 +44,7 @@ final class KafkaStreamWrite extends KafkaStreamingWrite {
       checkTasks(info.numPartitions());
     }
     var spark = super.createStreamingWriterFactory(info);
-    return new KafkaWriterFactory(spark, transactions, batch != null);
+    return new KafkaWriterFactory(spark, transactions, batch != null, writesOneByOne);
   }
 
   /** Two tasks of one partition would share its transactional id, and one skip what it reads. */

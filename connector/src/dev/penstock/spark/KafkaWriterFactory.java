@@ -26,14 +26,19 @@ final class KafkaWriterFactory extends KafkaStreamWriterFactory {
   /** Null if the query writes at least once. */
   private final TransactionOptions transactions;
   private final boolean readsOneStream;
+  private final boolean writesOneByOne;
   /** Of the task: each deserializes a factory of its own. */
   private transient DataWriter<InternalRow> writer;
 
   KafkaWriterFactory(
-      KafkaStreamWriterFactory spark, TransactionOptions transactions, boolean readsOneStream) {
+      KafkaStreamWriterFactory spark,
+      TransactionOptions transactions,
+      boolean readsOneStream,
+      boolean writesOneByOne) {
     super(spark.topic(), spark.producerParams(), spark.schema());
     this.transactions = transactions;
     this.readsOneStream = readsOneStream;
+    this.writesOneByOne = writesOneByOne;
   }
 
   @Override
@@ -44,17 +49,28 @@ final class KafkaWriterFactory extends KafkaStreamWriterFactory {
           ? super.createWriter(partition, taskId, epoch)
           : TransactionalWriter.ofBatchTask(this, transactions, readsOneStream);
     }
-    if (writer == null && transactions != null) {
-      writer = TransactionalWriter.ofContinuousTask(this);
-    } else if (writer == null) {
-      // Spark's pool closes a producer that no writer has had for ten minutes.
-      InternalKafkaProducerPool$ pool = InternalKafkaProducerPool$.MODULE$;
-      CachedKafkaProducer kept = pool.acquire(producerParams());
-      TaskCompletionListener release = context -> pool.release(kept);
-      TaskContext.get().addTaskCompletionListener(release);
-      writer = new Writer(this);
+    if (writer == null) {
+      writer = ofContinuousTask();
     }
     return writer;
+  }
+
+  private DataWriter<InternalRow> ofContinuousTask() {
+    DataWriter<InternalRow> made =
+        transactions == null ? atLeastOnce() : TransactionalWriter.ofContinuousTask(this);
+    if (writesOneByOne) {
+      KafkaPartitionReader.ofThread().endEpochsOf(made);
+    }
+    return made;
+  }
+
+  private Writer atLeastOnce() {
+    // Spark's pool closes a producer that no writer has had for ten minutes.
+    InternalKafkaProducerPool$ pool = InternalKafkaProducerPool$.MODULE$;
+    CachedKafkaProducer kept = pool.acquire(producerParams());
+    TaskCompletionListener release = context -> pool.release(kept);
+    TaskContext.get().addTaskCompletionListener(release);
+    return new Writer(this);
   }
 
   @SuppressWarnings("unchecked") // Scala's Seq is covariant

@@ -13,6 +13,8 @@ import org.apache.spark.rpc.RpcAddress;
 import org.apache.spark.rpc.RpcEndpointRef;
 import org.apache.spark.rpc.RpcTimeout;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.streaming.continuous.CommitPartitionEpoch;
 import org.apache.spark.sql.execution.streaming.continuous.EpochTracker;
 import org.apache.spark.sql.execution.streaming.continuous.GetCurrentEpoch$;
 import org.apache.spark.sql.execution.streaming.continuous.ReportPartitionOffset;
@@ -27,6 +29,8 @@ final class EpochFollowerTest {
   private static final long NEVER_MS = 3_600_000;
   private static final PartitionOffset OFFSET =
       new KafkaSourcePartitionOffset(new TopicPartition("payments", 3), 41);
+
+  private static final WriterCommitMessage WRITTEN = new WriterCommitMessage() {};
 
   /** Answers when the test says so. */
   private static final class Coordinator extends RpcEndpointRef {
@@ -114,6 +118,20 @@ final class EpochFollowerTest {
     assertFalse(epoch.isOver());
     assertEquals(
         List.of(new ReportPartitionOffset(3, 5, OFFSET), new ReportPartitionOffset(3, 6, OFFSET)),
+        coordinator.sent);
+  }
+
+  @Test
+  void whatIsCommittedIsTheEpochThatWasWritten() {
+    EpochTracker.initializeCurrentEpoch(5);
+    EpochFollower epoch = inEpoch(5, NEVER_MS);
+    coordinator.newest().success(6L);
+    epoch.end(OFFSET);
+    epoch.commit(WRITTEN);
+    assertFalse(epoch.isOver());
+    assertEquals(6L, EpochTracker.getCurrentEpoch().get());
+    assertEquals(
+        List.of(new ReportPartitionOffset(3, 5, OFFSET), new CommitPartitionEpoch(3, 5, WRITTEN)),
         coordinator.sent);
   }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,14 +34,36 @@ def object_store(folder: Path) -> Iterator[LocalObjectStore]:
     store = LocalObjectStore(
         f"http://127.0.0.1:{port}", secrets.token_hex(10), secrets.token_hex(20), objects
     )
-    listen = ["--port", f"127.0.0.1:{port}", "--keep-alive", "--quiet"]
-    process = ChildProcess(
-        [tool("versitygw"), *listen, "posix", objects],
-        log=folder / "versitygw.log",
-        env={"ROOT_ACCESS_KEY_ID": store.access_key, "ROOT_SECRET_ACCESS_KEY": store.secret_key},
-    )
+    process = _server(store, port, folder / "versitygw.log")
     try:
         wait_until_ready("the object store", [process], store.answers)
         yield store
     finally:
         process.kill()
+
+
+@contextlib.contextmanager
+def served_with_tls(store: LocalObjectStore, certificates: Path) -> Iterator[str]:
+    """The same objects behind another endpoint, with broker.crt of `make_certificates`."""
+    (port,) = free_ports(1)
+    pair = ["--cert", str(certificates / "broker.crt"), "--key", str(certificates / "broker.key")]
+    process = _server(store, port, certificates / "versitygw.log", *pair)
+    try:
+        wait_until_ready("the object store with TLS", [process], lambda: _listens(port))
+        yield f"https://127.0.0.1:{port}"
+    finally:
+        process.kill()
+
+
+def _server(store: LocalObjectStore, port: int, log: Path, *options: str) -> ChildProcess:
+    listen = ["--port", f"127.0.0.1:{port}", "--keep-alive", "--quiet", *options]
+    keys = {"ROOT_ACCESS_KEY_ID": store.access_key, "ROOT_SECRET_ACCESS_KEY": store.secret_key}
+    return ChildProcess([tool("versitygw"), *listen, "posix", store.folder], log=log, env=keys)
+
+
+def _listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1):
+            return True
+    except OSError:
+        return False

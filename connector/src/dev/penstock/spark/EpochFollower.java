@@ -72,10 +72,13 @@ final class EpochFollower {
     return epoch < driversEpoch;
   }
 
-  /** For how many nanoseconds the task may wait for a record before it looks again. */
-  long patience() {
-    long left = intervalNanos - (System.nanoTime() - askedAt);
-    return answer == null ? Math.max(left, 0) : ANSWERED_NANOS;
+  /**
+   * For how many nanoseconds the task may wait for a record before it looks again: at most as many
+   * as given, of which none may be left by now.
+   */
+  long patience(long most) {
+    long left = answer == null ? intervalNanos - (System.nanoTime() - askedAt) : ANSWERED_NANOS;
+    return Math.max(Math.min(left, most), 0);
   }
 
   /** Ends the epoch with the offset that its records reach to. */

@@ -149,7 +149,8 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
   }
 
   private Duration patience() {
-    long nanos = Math.min(pollTimeout.toNanos(), epoch.patience());
-    return Duration.ofNanos(transaction == null ? nanos : Math.min(nanos, transaction.left()));
+    long poll = pollTimeout.toNanos();
+    long most = transaction == null ? poll : Math.min(poll, transaction.left());
+    return Duration.ofNanos(epoch.patience(most));
   }
 }

@@ -105,6 +105,17 @@ final class EpochFollowerTest {
     assertTrue(epoch.isOver());
   }
 
+  /** The time of a transaction may have run out since the last look. */
+  @Test
+  void aTaskNeverWaitsForLessThanNoTime() {
+    EpochFollower asked = inEpoch(5, NEVER_MS);
+    assertEquals(3, asked.patience(3));
+    assertEquals(0, asked.patience(-3));
+    coordinator.newest().success(5L);
+    assertFalse(asked.isOver());
+    assertEquals(0, asked.patience(-3));
+  }
+
   @Test
   void aTaskThatIsBehindEndsOneEpochAfterTheOther() {
     EpochTracker.initializeCurrentEpoch(5);

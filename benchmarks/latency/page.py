@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from benchmarks.latency.deliveries import PERCENTILES
 from benchmarks.latency.result import Result, Row
 
 # A row's rounds differ by a smaller factor on a machine that does nothing else.
 _QUIET_SPREAD = 1.5
+_COMPARED = ("p50", "p99")
 _PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -107,9 +110,14 @@ def _start(result: Result) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ratio(result: Result, slower: str, faster: str, rate: int) -> float:
-    medians = {row.name: row.all_rounds[str(rate)].end_to_end_ms["p50"] for row in result.variants}
-    return medians[slower] / medians[faster]
+def ratios(result: Result, slower: str, faster: str, rate: int, percentile: str) -> list[float]:
+    """Of the percentiles of two variants, round by round: a round slows both alike."""
+    rounds = {row.name: row.rounds for row in result.variants}
+    return [
+        one.rates[str(rate)].end_to_end_ms[percentile]
+        / other.rates[str(rate)].end_to_end_ms[percentile]
+        for one, other in zip(rounds[slower], rounds[faster], strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -132,16 +140,16 @@ def widest_spread(result: Result) -> Spread:
 
 
 def _caution(result: Result) -> str:
-    """A warning, if the run was not quiet."""
+    """How far the milliseconds hold."""
     widest = widest_spread(result)
     if widest.factor < _QUIET_SPREAD:
         return (
             f"The medians of the rounds of a row differ by a factor of up to {widest.factor:.1f}.\n"
         )
     return (
-        "> **This run was disturbed.** The medians of the rounds of one row differ by a factor of "
-        f"{widest.factor:.1f} ({widest.title}, at {widest.rate:,} records a second). Compare rows, "
-        "roughly: a quiet machine gives other milliseconds.\n"
+        "**The speed of the machine changed meanwhile**: the medians of the rounds of a row differ "
+        f"by a factor of up to {widest.factor:.1f} ({widest.title}, at {widest.rate:,} records a "
+        "second). So compare rows, and read the ratios, which are taken within each round.\n"
     )
 
 
@@ -153,17 +161,30 @@ def _ratios(result: Result) -> str:
         ("continuous", "kafka-streams"),
         ("continuous", "flink"),
         ("continuous-sparks-reader", "continuous"),
+        ("dead-letters", "continuous"),
         ("exactly-once", "continuous"),
         ("micro-batch", "continuous"),
         ("micro-batch", "real-time"),
     )
     titles = {row.name: row.title for row in result.variants}
-    heads = " | ".join(f"{rate:,} a second" for rate in rates)
-    lines = [f"| median by median | {heads} |", f"|---|{'---:|' * len(rates)}"]
+    heads = " | ".join(f"{name} at {rate:,}" for rate in rates for name in _COMPARED)
+    lines = [
+        f"| median of the rounds (least to most) | {heads} |",
+        f"|---|{'---:|' * len(rates) * len(_COMPARED)}",
+    ]
     for slower, faster in pairs:
-        cells = " | ".join(f"{ratio(result, slower, faster, rate):.1f}" for rate in rates)
+        cells = " | ".join(
+            _range(ratios(result, slower, faster, rate, name))
+            for rate in rates
+            for name in _COMPARED
+        )
         lines.append(f"| {titles[slower]} / {titles[faster]} | {cells} |")
     return "\n".join(lines) + "\n"
+
+
+def _range(values: Sequence[float]) -> str:
+    shown = [f"{value:.1f}" for value in (median(values), min(values), max(values))]
+    return f"{shown[0]} ({shown[1]} to {shown[2]})"
 
 
 def _title(row: Row) -> str:

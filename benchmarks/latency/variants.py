@@ -13,6 +13,7 @@ import yaml
 from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
 from testkit.kafka.jars import connector_jars
 from testkit.kafka.stream_programs import StreamPrograms
+from testkit.kafka.topic_admin import create_topics
 from testkit.paths import CHECKOUT
 
 EXAMPLE = CHECKOUT / "examples" / "fraud-flags.yaml"
@@ -31,6 +32,11 @@ class Place:
     folder: Path
     """An empty folder of its own."""
     programs: StreamPrograms
+
+    @property
+    def dead_letters(self) -> str:
+        """The topic of dead letters; the variant that uses it creates it."""
+        return f"{self.sink}-dead-letters"
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ def stream(
     place: Place,
     delivery: str = "AtLeastOnce",
     spark_conf: Mapping[str, str] | None = None,
+    dead_letters: bool = False,
 ) -> dict[str, Any]:
     """The example with this trigger, and with the topics and the broker of a place."""
     sink = {**example["spec"]["sink"]["kafka"], "topic": place.sink, "delivery": delivery}
@@ -63,11 +70,15 @@ def stream(
         "sparkConf": dict(spark_conf or {}),
     }
     read = {**example["spec"]["source"]["kafka"], "topics": [place.source]}
+    if dead_letters:
+        read["deadLetters"] = {"topic": place.dead_letters}
     return {**example, "spec": {**spec, "source": {"kafka": read}}}
 
 
 def _penstock(trigger: Mapping[str, Any], **more: Any) -> Callable[[Place], list[str]]:
     def command(place: Place) -> list[str]:
+        if more.get("dead_letters"):
+            create_topics(place.bootstrap, {place.dead_letters: 1})
         manifest = place.folder / "stream.yaml"
         example = yaml.safe_load(EXAMPLE.read_text())
         manifest.write_text(yaml.safe_dump(stream(example, trigger, place, **more)))
@@ -118,6 +129,7 @@ VARIANTS = (
         _CONTINUOUS,
         spark_conf={PENSTOCK_KAFKA_ENABLED: "false"},
     ),
+    _mode("dead-letters", "Penstock, continuous, dead letters", _CONTINUOUS, dead_letters=True),
     _mode(
         "exactly-once", "Penstock, continuous, exactly once", _CONTINUOUS, delivery="ExactlyOnce"
     ),

@@ -1,0 +1,135 @@
+"""Measures what an idle topic costs: processor time of the broker and of each variant.
+
+    python -m benchmarks.idle [--partitions 8] [--seconds 30] [--rounds 2] [--variants NAME...]
+
+A record in each partition shows that the variant runs; then none comes. The first row is the broker
+with no client at all. Quote the ratios within a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import psutil
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from benchmarks.latency.cpu import cpu_seconds
+from benchmarks.latency.measurement import order
+from benchmarks.latency.variants import VARIANTS, Place, environment
+from penstock.local.tools.child_process import ChildProcess
+from testkit.kafka.broker import running_broker
+from testkit.kafka.stream_programs import stream_programs
+from testkit.kafka.topic_admin import create_topics, delete_topics
+from testkit.wait import wait_for
+
+# What a start leaves to do: code to compile, the archive of classes, the first epochs.
+SETTLE_SECONDS = 20
+PASSES = '{"paymentId": 13, "amount": 9.5, "currency": "EUR", "card": "4111"}'
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Cores used while no record came."""
+
+    title: str
+    broker: float
+    variant: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = [variant.name for variant in VARIANTS]
+    parser.add_argument("--partitions", type=int, default=8)
+    parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--variants", nargs="+", default=names, choices=names)
+    options = parser.parse_args()
+    variants = [variant for variant in VARIANTS if variant.name in options.variants]
+    measured: list[Idle] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-idle-") as folder,
+        running_broker() as broker,
+    ):
+        kafka = _kafka()
+        for number in range(1, options.rounds + 1):
+            measured.append(_measure("no client", kafka, None, options.seconds))
+            for variant in order(variants, number):
+                place = Path(folder) / f"{variant.name}-{number}"
+                place.mkdir()
+                source, sink = f"payments-{place.name}", f"flags-{place.name}"
+                topics = {source: options.partitions, sink: options.partitions}
+                create_topics(broker.bootstrap, topics)
+                where = Place(broker.bootstrap, source, sink, place, stream_programs())
+                process = ChildProcess(variant.command(where), log=place / "log", env=environment())
+                try:
+                    _wait_until_it_runs(where, options.partitions, process)
+                    time.sleep(SETTLE_SECONDS)
+                    measured.append(_measure(variant.title, kafka, process.pid, options.seconds))
+                finally:
+                    process.stop(60)
+                    delete_topics(broker.bootstrap, source, sink)
+                print(measured[-1], flush=True)
+    print(table(measured))
+
+
+def table(measured: Sequence[Idle]) -> str:
+    """The medians of the rounds, as Markdown."""
+    lines = ["| cores | broker | process |", "|---|---:|---:|"]
+    for title in dict.fromkeys(idle.title for idle in measured):
+        own = [idle for idle in measured if idle.title == title]
+        broker, variant = median(it.broker for it in own), median(it.variant for it in own)
+        lines.append(f"| {title} | {broker:.3f} | {variant:.3f} |")
+    return "\n".join(lines)
+
+
+def _measure(title: str, kafka: int, variant: int | None, seconds: int) -> Idle:
+    def used() -> tuple[float, float]:
+        return cpu_seconds(kafka), cpu_seconds(variant) if variant else 0.0
+
+    before = used()
+    time.sleep(seconds)
+    broker, process = (
+        (later - earlier) / seconds for earlier, later in zip(before, used(), strict=True)
+    )
+    return Idle(title, broker, process)
+
+
+def _wait_until_it_runs(place: Place, partitions: int, process: ChildProcess) -> None:
+    """Sends records until one has come out: the floor reads from the end on."""
+    producer = Producer({"bootstrap.servers": place.bootstrap})
+    reader = Consumer({"bootstrap.servers": place.bootstrap, "group.id": "none", "log_level": 3})
+
+    def out() -> bool:
+        assert process.running, process.last_lines()
+        for partition in range(partitions):
+            producer.produce(place.source, PASSES, partition=partition)
+        assert producer.flush(30) == 0
+        return any(
+            reader.get_watermark_offsets(TopicPartition(place.sink, each), timeout=10)[1]
+            for each in range(partitions)
+        )
+
+    try:
+        wait_for("the first record", out, 120)
+    finally:
+        reader.close()
+
+
+def _kafka() -> int:
+    """The broker's process."""
+    (broker,) = (
+        child for child in psutil.Process().children(recursive=True) if child.name() == "java"
+    )
+    return broker.pid
+
+
+if __name__ == "__main__":
+    main()

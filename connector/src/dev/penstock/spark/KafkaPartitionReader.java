@@ -114,6 +114,8 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
     reportOffset();
     try {
       epoch.commit(writer.commit());
+      // So the next row asks Spark's pool for a producer, which knows renewed credentials.
+      writer.close();
     } catch (IOException failed) {
       throw Unchecked.<RuntimeException>rethrow(failed);
     }

@@ -6,6 +6,7 @@ The tests share its start, because that is what takes long, and run in their ord
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -137,9 +138,9 @@ def test_a_running_stream_follows_its_log_level(kube: Kube, started: Started) ->
     before, restarts = _uids(stream), stream.status().get("restarts")
 
     def logging_info() -> set[str]:
-        """The pods that have just logged a line of Spark's at this level."""
-        line = '"level":"INFO","logger":"org.apache.spark'
-        return {pod for pod in before if line in kube.run("logs", pod, "--since=5s")}
+        """The pods whose JVM has just logged a line at this level, as each does in an epoch."""
+        line = re.compile(r'"level":"INFO","logger":"(org\.apache|dev\.penstock)\.spark')
+        return {pod for pod in before if line.search(kube.run("logs", pod, "--since=5s"))}
 
     stream.wait_for("INFO in all logs", lambda: logging_info() == set(before), 120)
     stream.edit(observability=None)

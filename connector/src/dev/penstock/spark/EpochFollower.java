@@ -13,6 +13,8 @@ import org.apache.spark.sql.execution.streaming.continuous.EpochCoordinatorRef;
 import org.apache.spark.sql.execution.streaming.continuous.EpochTracker;
 import org.apache.spark.sql.execution.streaming.continuous.GetCurrentEpoch$;
 import org.apache.spark.sql.execution.streaming.continuous.ReportPartitionOffset;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.concurrent.Future;
 import scala.reflect.ClassTag;
 import scala.reflect.ClassTag$;
@@ -22,6 +24,7 @@ import scala.reflect.ClassTag$;
  * answer between two records.
  */
 final class EpochFollower {
+  private static final Logger LOG = LoggerFactory.getLogger(EpochFollower.class);
   private static final long ANSWERED_NANOS = Duration.ofMillis(5).toNanos();
   // At a stop the coordinator ends before the tasks are interrupted.
   private static final long UNANSWERED_NANOS = Duration.ofSeconds(10).toNanos();
@@ -90,6 +93,7 @@ final class EpochFollower {
   /** Says that all of the epoch's records are written, as Spark's ContinuousWriteRDD does. */
   void commit(WriterCommitMessage message) {
     coordinator.send(new CommitPartitionEpoch(partition, written(), message));
+    LOG.info("Epoch {} of partition {} is written.", written(), partition);
     EpochTracker.incrementCurrentEpoch();
   }
 

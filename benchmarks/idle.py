@@ -2,7 +2,7 @@
 
     python -m benchmarks.idle [--partitions 8] [--seconds 30] [--rounds 2] [--variants NAME...]
 
-A record in each partition shows that the variant runs; then none comes. The first row is the broker
+Records show that the variant runs; then none comes. The first row is the broker
 with no client at all. Quote the ratios within a run.
 """
 
@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.latency.cpu import cpu_seconds
 from benchmarks.latency.measurement import order
-from benchmarks.latency.variants import VARIANTS, Place, environment
+from benchmarks.latency.variants import VARIANTS, Place, Variant, environment
 from penstock.local.tools.child_process import ChildProcess
 from testkit.kafka.broker import running_broker
 from testkit.kafka.stream_programs import stream_programs
@@ -60,24 +60,31 @@ def main() -> None:
     ):
         kafka = _kafka()
         for number in range(1, options.rounds + 1):
-            measured.append(_measure("no client", kafka, None, options.seconds))
+            measured.append(_used("no client", kafka, None, options.seconds))
             for variant in order(variants, number):
                 place = Path(folder) / f"{variant.name}-{number}"
                 place.mkdir()
-                source, sink = f"payments-{place.name}", f"flags-{place.name}"
-                topics = {source: options.partitions, sink: options.partitions}
-                create_topics(broker.bootstrap, topics)
-                where = Place(broker.bootstrap, source, sink, place, stream_programs())
-                process = ChildProcess(variant.command(where), log=place / "log", env=environment())
-                try:
-                    _wait_until_it_runs(where, options.partitions, process)
-                    time.sleep(SETTLE_SECONDS)
-                    measured.append(_measure(variant.title, kafka, process.pid, options.seconds))
-                finally:
-                    process.stop(60)
-                    delete_topics(broker.bootstrap, source, sink)
+                where = Place(
+                    broker.bootstrap, f"payments-{place.name}", f"flags-{place.name}",
+                    place, stream_programs(),
+                )  # fmt: skip
+                measured.append(idle(variant, where, options.partitions, kafka, options.seconds))
                 print(measured[-1], flush=True)
     print(table(measured))
+
+
+def idle(variant: Variant, place: Place, partitions: int, kafka: int, seconds: int) -> Idle:
+    """Starts the variant, and measures once it has nothing to do; `kafka`: the broker's process."""
+    topics = {place.source: partitions, place.sink: partitions}
+    create_topics(place.bootstrap, topics)
+    process = ChildProcess(variant.command(place), log=place.folder / "log", env=environment())
+    try:
+        _wait_until_it_runs(place, partitions, process)
+        time.sleep(SETTLE_SECONDS)
+        return _used(variant.title, kafka, process.pid, seconds)
+    finally:
+        process.stop(60)
+        delete_topics(place.bootstrap, *topics)
 
 
 def table(measured: Sequence[Idle]) -> str:
@@ -90,16 +97,14 @@ def table(measured: Sequence[Idle]) -> str:
     return "\n".join(lines)
 
 
-def _measure(title: str, kafka: int, variant: int | None, seconds: int) -> Idle:
-    def used() -> tuple[float, float]:
+def _used(title: str, kafka: int, variant: int | None, seconds: int) -> Idle:
+    def so_far() -> tuple[float, float]:
         return cpu_seconds(kafka), cpu_seconds(variant) if variant else 0.0
 
-    before = used()
+    before = so_far()
     time.sleep(seconds)
-    broker, process = (
-        (later - earlier) / seconds for earlier, later in zip(before, used(), strict=True)
-    )
-    return Idle(title, broker, process)
+    after = so_far()
+    return Idle(title, (after[0] - before[0]) / seconds, (after[1] - before[1]) / seconds)
 
 
 def _wait_until_it_runs(place: Place, partitions: int, process: ChildProcess) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Callable, Sequence
 
 from penstock.local.tools.child_process import ChildProcess
@@ -26,3 +28,10 @@ def wait_until_ready(
         return is_ready()
 
     wait_for(f"{what} ready", ready, seconds, last_lines)
+
+
+def listens(port: int) -> bool:
+    """Whether a process takes connections at this port of loopback."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
+        return True
+    return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 from penstock.local.kafka.broker import free_ports
 from penstock.local.tools.child_process import ChildProcess
 from testkit.object_store.store import ObjectStore
-from testkit.processes import wait_until_ready
+from testkit.processes import listens, wait_until_ready
 from testkit.tools import tool
 
 __all__ = ["LocalObjectStore", "ObjectStore", "object_store"]
@@ -49,7 +48,7 @@ def served_with_tls(store: LocalObjectStore, certificates: Path) -> Iterator[str
     pair = ["--cert", str(certificates / "broker.crt"), "--key", str(certificates / "broker.key")]
     process = _server(store, port, certificates / "versitygw.log", *pair)
     try:
-        wait_until_ready("the object store with TLS", [process], lambda: _listens(port))
+        wait_until_ready("the object store with TLS", [process], lambda: listens(port))
         yield f"https://127.0.0.1:{port}"
     finally:
         process.kill()
@@ -59,11 +58,3 @@ def _server(store: LocalObjectStore, port: int, log: Path, *options: str) -> Chi
     listen = ["--port", f"127.0.0.1:{port}", "--keep-alive", "--quiet", *options]
     keys = {"ROOT_ACCESS_KEY_ID": store.access_key, "ROOT_SECRET_ACCESS_KEY": store.secret_key}
     return ChildProcess([tool("versitygw"), *listen, "posix", store.folder], log=log, env=keys)
-
-
-def _listens(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), 1):
-            return True
-    except OSError:
-        return False

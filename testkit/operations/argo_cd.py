@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from testkit.kafka.broker import free_ports
 from testkit.kubernetes.api_server import ApiServer
 from testkit.kubernetes.kubectl import Kube
 from testkit.paths import CHECKOUT
-from testkit.processes import wait_until_ready
+from testkit.processes import listens, wait_until_ready
 from testkit.tools import sources, tool
 from testkit.tools.debian import its_libraries, redis_server
 
@@ -99,7 +98,7 @@ class _Ports:
         }  # fmt: skip
 
     def answer(self) -> bool:
-        return all(map(_answers, (self.redis, self.repositories, self.api)))
+        return all(map(listens, (self.redis, self.repositories, self.api)))
 
 
 def _install(kube: Kube) -> None:
@@ -131,9 +130,3 @@ def _environment(name: str, server: ApiServer, folder: Path) -> dict[str, str]:
         "TMPDIR": str(folder),
         "HOME": str(folder),
     }
-
-
-def _answers(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection((_HOST, port), timeout=5):
-        return True
-    return False

@@ -20,6 +20,7 @@ ALLOWED = ("imagePullSecrets", "checkpoint", "driver", "executor", "sparkConf")
 _WHOLE = ("resources", "objectStore")
 # Where a checkpoint is: one of these.
 _PLACES = ("volume", "objectStore")
+_STATE_PARTITIONS = "statePartitions"
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,13 @@ def _under(defaults: Any, own: Any) -> Any:
 
 
 def _without_excluded(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
-    places, partitions = _places(own), "statePartitions"
+    """Without the defaults that the rules of a spec refuse beside what the stream sets."""
+    places = _places(own)
     no_checkpoint = {name for name in _PLACES if places and name not in places}
     no_conf: set[str] = set()
     if SHUFFLE_PARTITIONS in _fields(own, "sparkConf"):
-        no_checkpoint.add(partitions)
-    if _checkpoint(own).get(partitions) is not None:
+        no_checkpoint.add(_STATE_PARTITIONS)
+    if _checkpoint(own).get(_STATE_PARTITIONS) is not None:
         no_conf.add(SHUFFLE_PARTITIONS)
     if "objectStore" in places:
         no_conf.update(RESERVED_IN_OBJECT_STORE)

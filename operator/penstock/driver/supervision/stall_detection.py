@@ -167,7 +167,8 @@ def commits_stuck(observation: Observation, policy: RestartPolicy) -> Failure | 
     Offsets of epoch N + 1 without a commit of N prove it, however slow a sink or a volume is (Spark
     4.2). One thread of a task reports the offset of N (ContinuousQueuedDataReader.next), flushes
     and reports its commit (ContinuousWriteRDD.compute), and only then reports the offset of N + 1,
-    to an endpoint that handles one message at a time, in the order of a sender. So when
+    to an endpoint that handles one message at a time, in the order of a sender. Penstock's reader,
+    which ends its epochs itself, keeps this order (KafkaPartitionReader.endEpoch). So when
     EpochCoordinator.receive has the last offset of N + 1 and writes offsets/N+1 (addOffset), it has
     had all offsets and commits of N, and with the last of these it has called commitEpoch(N), which
     returns once commits/N is there; or it waits for ever for an earlier epoch whose commit failed.

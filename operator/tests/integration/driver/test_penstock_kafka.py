@@ -305,12 +305,16 @@ def test_the_rows_of_a_task_are_one_iterator_through_its_epochs(
     frame = frame.selectExpr("CAST(floor(rand(7) * 1000000000) AS STRING) AS value")
     to = {"topic": sink, "kafka.bootstrap.servers": topics.bootstrap}
     commits = tmp_path / "commits"
+
+    def pass_row_and_epochs(rows: int) -> None:
+        topics.send(source, range(1))
+        wait_for("the row", lambda: sum(topics.received(sink).values()) == rows)
+        later = len(list(commits.iterdir())) + 3
+        wait_for("other epochs", lambda: len(list(commits.iterdir())) >= later)
+
     with continuous(spark, frame, tmp_path, PENSTOCK_KAFKA, **to):
-        for number in (1, 2):
-            topics.send(source, range(1))
-            wait_for("the row", lambda: sum(topics.received(sink).values()) == number)  # noqa: B023
-            later = len(list(commits.iterdir())) + 3
-            wait_for("other epochs", lambda: len(list(commits.iterdir())) >= later)  # noqa: B023
+        pass_row_and_epochs(1)
+        pass_row_and_epochs(2)
     assert len(topics.received(sink)) == different
 
 

@@ -30,7 +30,12 @@ class OperatorProcess:
                     f"--metrics-port={self.metrics}",
                     *options,
                 ],
-                env={**os.environ, "KUBECONFIG": str(server.kubeconfig)},
+                # MALLOC_ARENA_MAX as in the image.
+                env={
+                    **os.environ,
+                    "KUBECONFIG": str(server.kubeconfig),
+                    "MALLOC_ARENA_MAX": "1",
+                },
                 stdout=output,
                 stderr=output,
             )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -105,11 +106,14 @@ class KubernetesApiClient:
         configuration: Configuration,
         on_call: Callable[[ApiCall], None] = lambda _: None,
         may_write: Callable[[], bool] = lambda: True,
+        max_concurrent_requests: int = 64,
     ) -> None:
-        # Each watch keeps a connection, and with many namespaces there are hundreds. Requests that
-        # waited for one would time out; how many run at once, the work queue bounds.
+        """The bound is for all requests but the watches."""
+        # Each watch keeps a connection, and with many namespaces there are hundreds.
         configuration.connection_pool_maxsize = 0
         self._client = ApiClient(configuration)
+        # A connection takes 0.3 MiB (asyncio's buffer of TLS alone 0.25), and is kept.
+        self._slots = asyncio.Semaphore(max_concurrent_requests)
         self._on_call = on_call
         self._may_write = may_write
 
@@ -236,17 +240,18 @@ class KubernetesApiClient:
         body: Mapping[str, Any] | None = None,
         content: str = "application/json",
     ) -> Manifest:
-        if verb not in _READS and not self._may_write():
-            raise ApiError(0, "NotLeader", "another operator may have taken over")
-        started, code = time.perf_counter(), 0
-        try:
-            answer, code = await self._request(_METHODS[verb], path, query, body, content)
-            return answer
-        except ApiError as error:
-            code = error.code
-            raise
-        finally:
-            self._on_call(ApiCall(verb, resource, code, time.perf_counter() - started))
+        async with self._slots:
+            if verb not in _READS and not self._may_write():
+                raise ApiError(0, "NotLeader", "another operator may have taken over")
+            started, code = time.perf_counter(), 0
+            try:
+                answer, code = await self._request(_METHODS[verb], path, query, body, content)
+                return answer
+            except ApiError as error:
+                code = error.code
+                raise
+            finally:
+                self._on_call(ApiCall(verb, resource, code, time.perf_counter() - started))
 
     async def _request(
         self,

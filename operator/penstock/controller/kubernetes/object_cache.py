@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,8 +37,8 @@ WATCHED_LABELS: Mapping[Kind, Mapping[str, str]] = {
 class _Held:
     uid: str
     version: str
-    text: bytes
-    """As JSON: parsed, it would need five times the memory."""
+    packed: bytes
+    """As compressed JSON, a quarter of its size; parsed, it would need five times as much."""
     stream: Key | None
     image: StreamImage | None = None
     """Of a stream."""
@@ -70,7 +71,7 @@ class ObjectCache:
         key = Key(namespace, name)
         held = self._held[kind].get(key)
         if held is not None:
-            return dict(json.loads(held.text))
+            return _unpacked(held)
         until, answer = self._answers.get((kind, key), (0.0, None))
         if until > self._monotonic():
             return answer
@@ -95,7 +96,7 @@ class ObjectCache:
         if stream is None or fields or not is_listed or not watched.items() <= labels.items():
             return await self._api.list(kind, namespace, labels, fields)
         keys = self._of_stream.get((kind, Key(namespace, stream)), ())
-        return [dict(json.loads(self._held[kind][key].text)) for key in sorted(keys)]
+        return [_unpacked(self._held[kind][key]) for key in sorted(keys)]
 
     def streams(self) -> Sequence[Key]:
         """The keys of all streams."""
@@ -169,10 +170,8 @@ class ObjectCache:
         intent = None
         if kind is kinds.STREAM:  # the generation stands for the spec
             intent = hash((found.generation, str(found.labels), str(found.annotations)))
-        as_json = json.dumps(_slim(manifest), separators=(",", ":")).encode()
-        self._held[kind][found.key] = _Held(
-            found.uid, found.version, as_json, stream, image, intent
-        )
+        packed = _packed(manifest)
+        self._held[kind][found.key] = _Held(found.uid, found.version, packed, stream, image, intent)
         if stream is not None:
             self._of_stream[kind, stream].add(found.key)
         return stream
@@ -244,6 +243,15 @@ def _is_newer(version: str, than: str) -> bool:
     if version.isdecimal() and than.isdecimal():
         return int(version) > int(than)
     return version != than
+
+
+def _packed(manifest: Manifest) -> bytes:
+    # The lowest level: the next ones take twice the time for a tenth.
+    return zlib.compress(json.dumps(_slim(manifest), separators=(",", ":")).encode(), level=1)
+
+
+def _unpacked(held: _Held) -> Manifest:
+    return dict(json.loads(zlib.decompress(held.packed)))
 
 
 def _slim(manifest: Manifest) -> Manifest:

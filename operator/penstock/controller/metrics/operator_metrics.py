@@ -109,7 +109,9 @@ class Metrics:
         Not if the last term ended while the stream was reconciled.
         """
         if not self._waits:
-            self._streams.shown[key] = Shown(status, commit_interval)
+            self._streams.shown[key] = Shown(
+                status.model_dump_json(by_alias=True, exclude_none=True), commit_interval
+            )
 
     def forget(self, key: Key) -> None:
         self._streams.shown.pop(key, None)

@@ -14,9 +14,10 @@ from penstock.contract.metric_catalogue import MetricDescription
 from penstock.controller.metrics import metric_descriptions as described
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Shown:
-    status: StreamStatus
+    status: str
+    """As JSON: as an object, it would need ten times the memory."""
     commit_interval: float | None
     """Seconds between commits by the spec's trigger; None if it cannot be read."""
 
@@ -32,7 +33,8 @@ class StreamMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """All families, also those without a series."""
         shown = sorted(self.shown.copy().items(), key=lambda item: item[0])
-        statuses = [(key, each.status) for key, each in shown]
+        parse = StreamStatus.model_validate_json
+        statuses = [(key, parse(each.status)) for key, each in shown]
         yield _states(statuses)
         yield _conditions(statuses)
         yield _info(statuses)

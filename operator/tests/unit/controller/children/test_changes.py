@@ -13,10 +13,12 @@ from penstock.api.v1alpha1 import changes
 from penstock.api.v1alpha1.changes import Change, change_of
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.kinds import Manifest
+from penstock.contract.edits import change_of_edit, edited_fields
 from penstock.controller.children.revision import Revision, resolve
 from penstock.controller.children.stateful_set import driver_stateful_set
 from testkit.controller import samples
 from testkit.streams.crd_schema import nodes, schema
+from testkit.streams.edits import walks
 from testkit.streams.every_field import WIDE
 
 SPEC = schema()["properties"]["spec"]
@@ -106,6 +108,28 @@ def test_every_field_is_edited() -> None:
     assert {path for _, path, _ in CASES} == FIELDS
     not_pod = {path for path in FIELDS if change_of(path) in (Change.LIVE, Change.STOP)}
     assert set(EDITS) == not_pod
+
+
+def test_each_field_is_edited_on_a_stream_that_runs() -> None:
+    """By e2e/chaos/test_each_field.py, whose edits are those of their fields' classes."""
+    edited = set()
+    for walk in walks("kafka:9092", "payments"):
+        for edit, before, after in walk.steps():
+            paths = list(edited_fields(before, after))
+            edited |= {field for field in FIELDS for path in paths if is_of(field, path)}
+            classes = {change_of(".".join(path)) for path in paths}
+            assert change_of_edit(before, after) in classes, edit
+    assert edited == FIELDS
+
+
+def is_of(field: str, path: tuple[str, ...]) -> bool:
+    """Whether a path is that of the field, or of what users name in it; a list is one value."""
+    named: list[str | None] = []
+    for name in field.partition("[]")[0].split("."):
+        named += [name[:-2], None] if name.endswith("{}") else [name]
+    return len(named) <= len(path) and all(
+        name in (None, found) for name, found in zip(named, path, strict=False)
+    )
 
 
 @pytest.mark.parametrize("path", sorted(FIELDS))

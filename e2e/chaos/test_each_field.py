@@ -1,0 +1,149 @@
+"""An edit of each field of a stream that runs: what restarts is what the field's class says."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from penstock.api.v1alpha1.changes import Change
+from penstock.contract.edits import change_of_edit, edited_fields
+from testkit.cluster.install import Installation
+from testkit.cluster.load_images import ensure_example_images
+from testkit.cluster.stream import KIND, Stopwatch, Stream, small_stream
+from testkit.errors import KubectlError
+from testkit.kafka.topic_admin import create_topics
+from testkit.kubernetes.kubectl import Kube
+from testkit.plugins.figures import RecordFigure
+from testkit.streams import edits
+from testkit.streams.edits import Walk, walks
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(3600)]
+
+WAIT_SECONDS = 180.0
+NAMES = [walk.name for walk in walks("", "")]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What would be another one if something had restarted."""
+
+    pod: str
+    """Of the driver; empty if there is none."""
+    processes: int
+    """How often the driver's process has restarted in its pod."""
+    executors: frozenset[str]
+    queries: int
+    """How many have begun in the driver's process."""
+
+
+def look(stream: Stream) -> Seen:
+    pods = [pod for pod in stream.pods() if pod["metadata"]["name"] == stream.driver_pod]
+    queries = 0
+    for line in stream.kube.run("logs", stream.driver_pod).splitlines() if pods else []:
+        step = json.loads(line).get("step") if line.startswith("{") else None
+        queries += step == "start_query"
+    return Seen(
+        "".join(pod["metadata"]["uid"] for pod in pods),
+        stream.container_restarts(),
+        frozenset(pod["metadata"]["uid"] for pod in stream.executors()),
+        queries,
+    )
+
+
+def restarted(before: Seen, after: Seen) -> Change | str:
+    if before.pod != after.pod:
+        return Change.POD if before.pod and after.pod else Change.STOP
+    if before.processes != after.processes:
+        return "process"
+    if not before.executors <= after.executors:
+        return "executors"
+    return Change.LIVE if before.queries == after.queries else Change.QUERY
+
+
+@pytest.fixture(scope="module")
+def named(kube: Kube) -> None:
+    """What the edits name."""
+    value = base64.b64encode(b"x").decode()
+    kube.apply({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": edits.SERVICE_ACCOUNT},
+    })  # fmt: skip
+    for name in edits.SECRETS:
+        keys = (*edits.SECRET_KEYS, "tls.crt", "tls.key")
+        kube.apply({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+            "data": dict.fromkeys(keys, value),
+        })  # fmt: skip
+    for name in edits.CONFIG_MAPS:
+        kube.apply({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
+            "data": dict.fromkeys(edits.MODULE_KEYS, edits.PYTHON),
+        })  # fmt: skip
+
+
+@pytest.fixture
+def walk(
+    request: pytest.FixtureRequest, installation: Installation, topic: str, named: None
+) -> Walk:
+    create_topics(installation.kafka.external, dict.fromkeys(edits.topics(topic), 1))
+    every = walks(installation.kafka.internal, topic)
+    return next(walk for walk in every if walk.name == request.param)
+
+
+@pytest.fixture
+def stream(walk: Walk, installation: Installation, kube: Kube) -> Iterator[Stream]:
+    """A stream of the walk's spec, which runs if one can."""
+    document = small_stream(f"walk-{NAMES.index(walk.name)}", walk.spec)
+    if walk.needs_image:
+        images = ensure_example_images(installation.cluster, installation.images["spark"])
+        document["spec"]["image"] = images[walk.needs_image]
+    started = Stream(kube, document["metadata"]["name"])
+    kube.apply(document)
+    if walk.runs:
+        started.wait_ready()
+    else:
+        started.wait_for("a driver", lambda: look(started).pod, WAIT_SECONDS)
+    yield started
+    kube.delete(KIND, started.name)
+
+
+@pytest.mark.parametrize("walk", NAMES, indirect=True)
+def test_what_restarts_is_what_the_class_says(
+    walk: Walk, stream: Stream, record_figure: RecordFigure
+) -> None:
+    wrong = []
+    seen = look(stream)
+    for edit, old, new in walk.steps():
+        fields = ", ".join(".".join(path) for path in edited_fields(old, new))
+        announced, clock = change_of_edit(old, new), Stopwatch()
+        before = look(stream)
+        assert restarted(seen, before) is Change.LIVE, f"something restarted before {fields}"
+        if announced is Change.REFUSED:
+            with pytest.raises(KubectlError, match="cannot be changed"):
+                stream.edit(**edit)
+            record_figure(fields, "refused")
+            continue
+        stream.edit(**edit)
+        if new.get("suspend"):
+            stream.wait_for("no driver", lambda: not stream.pods(), WAIT_SECONDS)
+        elif walk.runs:
+            stream.wait_for(f"Ready with {edit}", stream.is_ready, WAIT_SECONDS)
+        else:
+            _wait_for_another_pod(stream, before.pod)
+        seen = look(stream)
+        happened = restarted(before, seen)
+        record_figure(fields, f"announced {announced}, happened {happened}, {clock.seconds:.0f} s")
+        if happened != announced:
+            wrong.append((fields, announced, happened))
+    assert wrong == []
+
+
+def _wait_for_another_pod(stream: Stream, uid: str) -> None:
+    def is_there() -> bool:
+        pods = {pod["metadata"]["uid"] for pod in stream.pods()}
+        return bool(pods) and uid not in pods and bool(look(stream).pod)
+
+    stream.wait_for("another pod", is_there, WAIT_SECONDS)

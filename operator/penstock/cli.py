@@ -205,6 +205,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     _add_pod_security(operator, "Pod Security Standard that pod templates must meet")
     operator.add_argument(
+        "--fixed-user",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="run drivers as user 185, and not as whom the cluster chooses (default: yes)",
+    )
+    operator.add_argument(
         "--network-policies",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -337,6 +343,7 @@ def _operator(options: argparse.Namespace) -> int:
             class_name=options.class_name,
             stream_defaults=options.stream_defaults,
             pod_security=PodSecurity(options.pod_security),
+            fixed_user=options.fixed_user,
             network_policies=options.network_policies,
             metrics_from=tuple(options.metrics_from),
             numbers_interval=options.numbers_interval,

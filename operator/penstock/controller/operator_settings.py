@@ -25,6 +25,8 @@ class Settings:
     """Fields of the spec of the streams that do not set them."""
     pod_security: PodSecurity = PodSecurity.RESTRICTED
     """What pod templates may ask for."""
+    fixed_user: bool = True
+    """Whether drivers run as the user of their image, and not as whom the cluster chooses."""
     network_policies: bool = True
     """Whether each stream gets a NetworkPolicy."""
     metrics_from: tuple[Mapping[str, Any], ...] = ()

@@ -19,6 +19,8 @@ from penstock.controller.observation import ObservedChildren
 
 # The hash of the pod template as an operator has built it. The server adds defaults to it.
 _ANNOTATION_TEMPLATE = f"{group_version.GROUP}/template"
+# Who runs the containers, and to which group volumes belong.
+_USERS = ("runAsUser", "runAsGroup", "fsGroup")
 
 
 def driver_stateful_set(
@@ -135,9 +137,7 @@ def _pod_spec(desired: Revision, found: Claim | None) -> Manifest:
         "terminationGracePeriodSeconds": naming.GRACE_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": naming.RUN_AS_USER,
-            "runAsGroup": naming.RUN_AS_USER,
-            "fsGroup": naming.RUN_AS_USER,
+            **(dict.fromkeys(_USERS, naming.RUN_AS_USER) if desired.settings.fixed_user else {}),
             # To walk through a large checkpoint would take longer than the rest of the start.
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},

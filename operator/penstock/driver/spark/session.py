@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -333,10 +334,9 @@ def _add_checkpoint(pod: dict[str, Any], name: str, *, shared: bool) -> None:
     pod["volumes"].append({"name": "checkpoint", "persistentVolumeClaim": claim})
     mount = {"name": "checkpoint", "mountPath": naming.CHECKPOINT_DIR}
     pod["containers"][0]["volumeMounts"].append(mount)
-    pod["securityContext"] |= {
-        "fsGroup": naming.RUN_AS_USER,
-        "fsGroupChangePolicy": "OnRootMismatch",
-    }
+    pod["securityContext"]["fsGroupChangePolicy"] = "OnRootMismatch"
+    if os.getuid() == naming.RUN_AS_USER:  # else the cluster chooses users, and groups of volumes
+        pod["securityContext"]["fsGroup"] = naming.RUN_AS_USER
     if shared:
         return
     driver = {"matchLabels": naming.stream_labels(name, naming.COMPONENT_DRIVER)}

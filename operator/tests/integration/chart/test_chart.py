@@ -52,6 +52,7 @@ def test_the_chart_passes_lint() -> None:
         "className=Blue",
         "crds.install=maybe",
         "podSecurity=none",
+        "fixedUser=185",
         "networkPolicies.enabled=perhaps",
         "podMonitor.interval=often",
         "prometheusRule.enabled=maybe",

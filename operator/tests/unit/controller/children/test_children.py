@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,6 +86,17 @@ def test_the_pod_meets_the_restricted_security_standard() -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
+
+
+def test_users_are_the_clusters_choice_if_an_administrator_says_so() -> None:
+    """Those of the image are in no namespace's range where each has its own, as in OpenShift."""
+    free = replace(samples.desired(), settings=replace(samples.SETTINGS, fixed_user=False))
+    context, usual = (
+        driver_stateful_set(each)["spec"]["template"]["spec"]["securityContext"]
+        for each in (free, samples.desired())
+    )
+    assert usual == {**context, "runAsUser": 185, "runAsGroup": 185, "fsGroup": 185}
+    assert context["runAsNonRoot"] is True
 
 
 def test_memory_has_a_limit_and_cpu_has_none_by_default() -> None:

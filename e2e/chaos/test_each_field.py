@@ -71,6 +71,11 @@ def named(kube: Kube) -> None:
     kube.apply({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": edits.SERVICE_ACCOUNT},
     })  # fmt: skip
+    kube.apply({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+        "metadata": {"name": edits.STORAGE_CLASS},
+        "provisioner": "kubernetes.io/host-path", "allowVolumeExpansion": True,
+    })  # fmt: skip
     for name in edits.SECRETS:
         keys = (*edits.SECRET_KEYS, "tls.crt", "tls.key")
         kube.apply({

@@ -24,6 +24,8 @@ Spec = dict[str, Any]
 SECRETS = ("credentials", "others")
 SECRET_KEYS = ("one", "two")
 SERVICE_ACCOUNT = "own"
+STORAGE_CLASS = "growing"
+"""One whose volumes can grow."""
 CONFIG_MAPS = ("python", "more-python")
 MODULE_KEYS = ("a.py", "b.py")
 PYTHON = "def same(source):\n    return source\n"
@@ -106,6 +108,7 @@ def _of_continuous_mode(bootstrap: str, topic: str) -> Walk:
             **_function()["transform"],
             "sql": "SELECT key, f(value) AS value FROM source",
         },
+        "checkpoint": {"volume": {"storageClassName": STORAGE_CLASS}},
     }
     parameter = {"name": "y", "type": "BINARY"}
     return Walk(

@@ -12,7 +12,6 @@ import pytest
 from penstock.api.v1alpha1.changes import Change
 from penstock.contract.edits import change_of_edit, edited_fields
 from testkit.cluster.install import Installation
-from testkit.cluster.load_images import ensure_example_images
 from testkit.cluster.stream import KIND, Stopwatch, Stream, small_stream
 from testkit.errors import KubectlError
 from testkit.kafka.topic_admin import create_topics
@@ -20,6 +19,7 @@ from testkit.kubernetes.kubectl import Kube
 from testkit.plugins.figures import RecordFigure
 from testkit.streams import edits
 from testkit.streams.edits import Walk, walks
+from testkit.streams.examples import compiled
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(3600)]
 
@@ -65,9 +65,14 @@ def restarted(before: Seen, after: Seen) -> Change | str:
 
 
 @pytest.fixture(scope="module")
-def named(kube: Kube) -> None:
+def named(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What the edits name."""
     value = base64.b64encode(b"x").decode()
+    jar = compiled(tmp_path_factory.mktemp("jar"), edits.EXAMPLE, **edits.CLASSES)
+    kube.apply({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": edits.JAR},
+        "binaryData": {edits.JAR: base64.b64encode(jar.read_bytes()).decode()},
+    })  # fmt: skip
     kube.apply({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": edits.SERVICE_ACCOUNT},
     })  # fmt: skip
@@ -99,12 +104,9 @@ def walk(
 
 
 @pytest.fixture
-def stream(walk: Walk, installation: Installation, kube: Kube) -> Iterator[Stream]:
+def stream(walk: Walk, kube: Kube) -> Iterator[Stream]:
     """A stream of the walk's spec, which runs if one can."""
     document = small_stream(f"walk-{NAMES.index(walk.name)}", walk.spec)
-    if walk.needs_image:
-        images = ensure_example_images(installation.cluster, installation.images["spark"])
-        document["spec"]["image"] = images[walk.needs_image]
     started = Stream(kube, document["metadata"]["name"])
     kube.apply(document)
     if walk.runs:

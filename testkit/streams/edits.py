@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from testkit.streams.streams import (
@@ -29,6 +29,36 @@ STORAGE_CLASS = "growing"
 CONFIG_MAPS = ("python", "more-python")
 MODULE_KEYS = ("a.py", "b.py")
 PYTHON = "def same(source):\n    return source\n"
+JAR = "edits.jar"
+"""Its ConfigMap and its key. It holds the classes below, and those of the example."""
+EXAMPLE = "java-transform"
+_UDF = """
+package dev.penstock.tests;
+
+public class %s implements org.apache.spark.sql.api.java.UDF1<String, String> {
+  public String call(String text) {
+    return text + "!";
+  }
+}
+"""
+CLASSES = {
+    "Shout": _UDF % "Shout",
+    "Cry": _UDF % "Cry",
+    "Same": """
+package dev.penstock.tests;
+
+import java.util.function.Function;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+
+public class Same implements Function<Dataset<Row>, Dataset<Row>> {
+  public Dataset<Row> apply(Dataset<Row> source) {
+    return source.select("key", "value");
+  }
+}
+""",
+}
+_JARS = "/opt/edits"
 NO_BROKER = "nowhere.example:9092"
 """Of streams whose connection is edited: their drivers start, and find no broker."""
 
@@ -42,8 +72,6 @@ class Walk:
     edits: list[Spec]
     runs: bool = True
     """Whether a query runs throughout."""
-    needs_image: str | None = field(default=None, kw_only=True)
-    """The example whose image it needs."""
 
     def steps(self) -> Iterator[tuple[Spec, Spec, Spec]]:
         """Each edit, with the spec before it and after it."""
@@ -283,20 +311,19 @@ def _of_other_sources_and_sinks() -> Iterator[Walk]:
 
 
 def _of_java(bootstrap: str, topic: str) -> Iterator[Walk]:
+    jar: Spec = {
+        "dependencies": {"jars": [f"local://{_JARS}/{JAR}"]},
+        "driver": _with_jar("driver"),
+        "executor": _with_jar("executor"),
+    }
+    in_mode = (bootstrap, f"{topic}-in", f"{topic}-out", CONTINUOUS)
+    java = {"java": {"className": "dev.penstock.examples.Bookings"}}
     yield Walk(
         "Java",
-        kafka_to_kafka(
-            bootstrap,
-            f"{topic}-in",
-            f"{topic}-out",
-            CONTINUOUS,
-            transform={"java": {"className": "dev.penstock.examples.Bookings"}},
-            dependencies={"jars": ["local:///opt/jars/bookings.jar"]},
-        ),
-        [{"transform": {"java": None, "sql": "SELECT key, value FROM source"}}],
-        needs_image="java-transform",
+        kafka_to_kafka(*in_mode, transform=java, **jar),
+        [{"transform": {"java": {"className": "dev.penstock.tests.Same"}}}],
     )
-    function = {"name": "shout", "className": "dev.penstock.examples.Shout"}
+    function = {"name": "shout", "className": "dev.penstock.tests.Shout"}
     sql = "SELECT {}(string(value)) AS value FROM source"
     yield Walk(
         "Java functions",
@@ -305,18 +332,30 @@ def _of_java(bootstrap: str, topic: str) -> Iterator[Walk]:
             "sink": {"noop": {}},
             "trigger": CONTINUOUS,
             "transform": {"javaFunctions": [function], "sql": sql.format("shout")},
-            "dependencies": {"jars": ["local:///opt/jars/netcat.jar"]},
+            **jar,
         },
         [
             {"transform": {"javaFunctions": [{**function, "returns": "STRING"}]}},
+            {"transform": {"javaFunctions": [{**function, "className": "dev.penstock.tests.Cry"}]}},
             {"transform": {
-                "javaFunctions": [{**function, "name": "cry", "returns": "STRING"}],
+                "javaFunctions": [{**function, "name": "cry"}],
                 "sql": sql.format("cry"),
             }},
-            {"transform": {"javaFunctions": None, "sql": sql.format("upper")}},
         ],
-        needs_image="custom-source",
     )  # fmt: skip
+
+
+def _with_jar(container: str) -> Spec:
+    """A pod with the jar, which no image has."""
+    mount = {"name": "edits", "mountPath": _JARS}
+    return {
+        "podTemplate": {
+            "spec": {
+                "containers": [{"name": container, "volumeMounts": [mount]}],
+                "volumes": [{"name": "edits", "configMap": {"name": JAR}}],
+            }
+        }
+    }
 
 
 def _of_the_pod() -> Walk:

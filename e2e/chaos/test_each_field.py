@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,15 +43,15 @@ class Seen:
 
 def look(stream: Stream) -> Seen:
     pods = [pod for pod in stream.pods() if pod["metadata"]["name"] == stream.driver_pod]
-    queries = 0
-    for line in stream.kube.run("logs", stream.driver_pod).splitlines() if pods else []:
-        step = json.loads(line).get("step") if line.startswith("{") else None
-        queries += step == "start_query"
+    log = ""
+    with contextlib.suppress(KubectlError):  # there is none before the container has started
+        log = stream.kube.run("logs", stream.driver_pod) if pods else ""
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     return Seen(
         "".join(pod["metadata"]["uid"] for pod in pods),
         stream.container_restarts(),
         frozenset(pod["metadata"]["uid"] for pod in stream.executors()),
-        queries,
+        sum(line.get("step") == "start_query" for line in lines),
     )
 
 

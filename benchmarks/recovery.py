@@ -63,7 +63,13 @@ for pid in filter(str.isdigit, os.listdir('/proc')):
     if open(f'/proc/{pid}/comm').read().strip() == 'java':
         os.kill(int(pid), 9)
 """
-_STARTED = "import psutil; print(psutil.Process(1).create_time())"
+# As psutil does, which older images do not have.
+_STARTED = """
+import os
+ticks = int(open('/proc/1/stat').read().rpartition(')')[2].split()[19])
+booted = next(line for line in open('/proc/stat') if line.startswith('btime'))
+print(int(booted.split()[1]) + ticks / os.sysconf('SC_CLK_TCK'))
+"""
 
 Stages = dict[str, float]
 """Seconds by stage, in order."""

@@ -37,8 +37,8 @@ class TopicReader:
                 # and the next assignment waits for the commit.
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
-                # An end behind a transaction's marker is known by an empty answer only, by default
-                # after half a second: looks kept step with the epochs, and never came between two.
+                # The end behind a transaction's marker is known by an empty answer only, which by
+                # default takes half a second.
                 "fetch.wait.max.ms": 10,
                 "reconnect.backoff.max.ms": 500,  # a broker of a test is away for seconds
                 "log_level": 3,

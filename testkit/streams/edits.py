@@ -1,4 +1,4 @@
-"""Edits that together change each field of the spec, of streams that can run."""
+"""Edits that together change each field of the spec; where `Walk.runs`, of a stream that runs."""
 
 from __future__ import annotations
 
@@ -382,8 +382,8 @@ def _of_the_pod() -> Walk:
         {"observability": {"eventLog": "file:///tmp"}},
         {"sparkConf": {"spark.sql.session.timeZone": "UTC"}},
         {"serviceAccountName": SERVICE_ACCOUNT},
-        # No driver starts from here on.
         {"imagePullSecrets": [{"name": "registry"}]},
+        # No query runs from here on.
         {"dependencies": {"jars": ["local:///opt/jars/none.jar"]}},
         {"dependencies": {"packages": ["org.example:none:1"]}},
         {"image": "localhost/penstock/none:0"},

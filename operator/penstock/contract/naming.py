@@ -45,6 +45,8 @@ ENV_POD_UID = "PENSTOCK_POD_UID"
 ENV_STREAM_DEFAULTS = "PENSTOCK_STREAM_DEFAULTS"
 # Set if several nodes can mount the checkpoint's volume at once.
 ENV_SHARED_CHECKPOINT = "PENSTOCK_SHARED_CHECKPOINT"
+# Set if the cluster chooses the users of pods.
+ENV_ANY_USER = "PENSTOCK_ANY_USER"
 
 DRIVER_CONTAINER = "driver"
 # The user of the image, by number, because runAsNonRoot cannot check a name.

@@ -114,12 +114,7 @@ async def operate(
 
     async with (
         health_page(health_port, watch_ages),
-        KubernetesApiClient(
-            configuration,
-            metrics.count_request,
-            leads,
-            settings.queue.max_concurrent_reconciles,
-        ) as api,
+        KubernetesApiClient(configuration, metrics.count_request, leads) as api,
     ):
         await _wait_for_crd(api, stop)
         if stop.is_set():

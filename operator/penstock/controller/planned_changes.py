@@ -433,7 +433,9 @@ def _desired_objects(
     )
     let_go, found = _lets_go(stream, desired, children, now), children.stateful_set
     driver = driver_stateful_set(desired, children.claim, let_go=let_go)
-    if found is not None and is_of_another_operator(driver, found):
+    pod = children.driver_pod
+    runs = pod is not None and not pod.terminating
+    if found is not None and runs and is_of_another_operator(driver, found):
         driver = with_template_of(driver, found)
     before = tuple(map(with_applied_hash, before_driver))
     if desired.checkpoint_location:

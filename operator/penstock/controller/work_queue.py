@@ -36,7 +36,7 @@ class QueueLimits:
     """What the reconciles of all streams, of one namespace's and of one stream may take."""
 
     max_concurrent_reconciles: int = 64
-    """How many streams are reconciled at once, and how many requests there are at once."""
+    """How many streams are reconciled at once. Each has up to six requests at once."""
     max_concurrent_reconciles_per_namespace: int = 8
     """How many of those may be of one namespace: each may wait for a text to be judged."""
     stream_qps: float = 0.5

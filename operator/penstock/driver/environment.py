@@ -44,6 +44,7 @@ class PodEnvironment:
     secrets: Path = Path(naming.SECRETS_DIR)
     python: Path = Path(naming.PYTHON_DIR)
     shared_checkpoint: bool = False
+    fixed_user: bool = True
     """Several nodes can mount the checkpoint's volume at once (ReadWriteMany)."""
     pod_uid: str = field(default_factory=unknown_uid, compare=False)
     """Known if the checkpoint is in an object store."""
@@ -119,6 +120,7 @@ def pod_environment(
         pod_hash=environment.get(naming.ENV_POD_HASH, ""),
         api_server=_api_server(environment),
         shared_checkpoint=naming.ENV_SHARED_CHECKPOINT in environment,
+        fixed_user=naming.ENV_ANY_USER not in environment,
         pod_uid=environment.get(naming.ENV_POD_UID) or unknown_uid(),
     )
 

@@ -59,10 +59,10 @@ def driver_stateful_set(
 
 
 def is_of_another_operator(wanted: Manifest, found: StatefulSet) -> bool:
-    """Whether another version of the operator has applied the template of this hash.
+    """Whether another version of the operator, or one with other settings, has applied it.
 
-    Then its pod template stays: an upgrade of the operator restarts no driver. A new hash or a new
-    StatefulSet gets this version's template.
+    Then the pod template stays while the pod runs: an upgrade of the operator restarts no driver. A
+    new hash, a new StatefulSet or a new pod gets this version's template.
     """
     ours = StatefulSet(wanted)
     theirs = found.annotations.get(_ANNOTATION_TEMPLATE)
@@ -201,6 +201,7 @@ def _container(desired: Revision, found: Claim | None) -> Manifest:
             {"name": naming.ENV_POD_HASH, "value": desired.pod_hash},
             *_pod_uid(desired),
             *_shared_checkpoint(found),
+            *_any_user(desired),
             *_stream_defaults(desired),
         ],
         "ports": [
@@ -241,6 +242,11 @@ def _shared_checkpoint(found: Claim | None) -> list[dict[str, Any]]:
     """Nothing for a claim of Penstock's own, which is ReadWriteOnce."""
     is_shared = found is not None and found.shared
     return [{"name": naming.ENV_SHARED_CHECKPOINT, "value": "true"}] if is_shared else []
+
+
+def _any_user(desired: Revision) -> list[dict[str, Any]]:
+    fixed = desired.settings.fixed_user
+    return [] if fixed else [{"name": naming.ENV_ANY_USER, "value": "true"}]
 
 
 def _stream_defaults(desired: Revision) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ class _Held:
     uid: str
     version: str
     packed: bytes
-    """As compressed JSON, a quarter of its size; parsed, it would need five times as much."""
+    """As compressed JSON: parsed, it would need ten times the memory."""
     stream: Key | None
     image: StreamImage | None = None
     """Of a stream."""

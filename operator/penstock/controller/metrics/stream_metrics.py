@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from penstock.api.v1alpha1.status import Restarts, StreamStatus
@@ -13,11 +14,32 @@ from penstock.cluster.kinds import Key
 from penstock.contract.metric_catalogue import MetricDescription
 from penstock.controller.metrics import metric_descriptions as described
 
+log = logging.getLogger(__name__)
+
+_GAUGES = (
+    described.STATE,
+    described.CONDITION,
+    described.INFO,
+    described.COMMIT_INTERVAL,
+    described.LAST_COMMIT,
+    described.LAST_FAILURE,
+    described.LAST_REPAIR,
+    described.CORES,
+    described.PARTITIONS,
+    described.EXECUTORS,
+    described.EPOCH,
+    described.LAG,
+    described.RECONCILE_FAILURES,
+)
+
+_Sample = tuple[MetricDescription, tuple[str, ...], float]
+"""The metric, its labels after those of the stream, and its value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
     status: str
-    """As JSON: as an object, it would need ten times the memory."""
+    """As JSON: as an object, it would need eight times the memory."""
     commit_interval: float | None
     """Seconds between commits by the spec's trigger; None if it cannot be read."""
 
@@ -31,100 +53,51 @@ class StreamMetrics(Collector):
         """Failed reconciles in a row, of the streams that have any."""
 
     def collect(self) -> Iterator[Metric]:
-        """All families, also those without a series."""
-        shown = sorted(self.shown.copy().items(), key=lambda item: item[0])
-        parse = StreamStatus.model_validate_json
-        statuses = [(key, parse(each.status)) for key, each in shown]
-        yield _states(statuses)
-        yield _conditions(statuses)
-        yield _info(statuses)
-        yield _numbers(described.COMMIT_INTERVAL, [(k, each.commit_interval) for k, each in shown])
-        yield _numbers(described.LAST_COMMIT, [(k, _committed_at(s)) for k, s in statuses])
-        yield _restarts(statuses)
-        yield _last_failures(statuses)
-        yield _last_repairs(statuses)
-        yield _cores(statuses)
-        yield _numbers(described.PARTITIONS, [(k, s.partitions) for k, s in statuses])
-        yield _numbers(described.EXECUTORS, [(k, s.executors) for k, s in statuses])
-        yield _numbers(described.EPOCH, [(k, s.epoch) for k, s in statuses])
-        yield _numbers(described.LAG, [(k, s.lag) for k, s in statuses])
-        yield _numbers(described.RECONCILE_FAILURES, sorted(self.failures().items()))
+        """All families, also those without a series; no stream can spoil those of the others."""
+        families: dict[MetricDescription, CounterMetricFamily | GaugeMetricFamily] = {
+            described.RESTARTS: described.RESTARTS.counter_family(),
+            **{gauge: gauge.gauge_family() for gauge in _GAUGES},
+        }
+        for key, shown in sorted(self.shown.copy().items(), key=lambda item: item[0]):
+            try:
+                samples = list(_samples(shown))
+            except (ValueError, OverflowError):
+                log.exception("%s: its metrics cannot be shown", key)
+                continue
+            for metric, labels, value in samples:
+                families[metric].add_metric([key.namespace, key.name, *labels], value)
+        for key, count in sorted(self.failures().items()):
+            families[described.RECONCILE_FAILURES].add_metric([key.namespace, key.name], count)
+        yield from families.values()
 
 
-_Statuses = list[tuple[Key, StreamStatus]]
-
-
-def _committed_at(status: StreamStatus) -> float | None:
-    time = status.last_commit_time
-    return None if time is None else time.timestamp()
-
-
-def _numbers(metric: MetricDescription, values: list[tuple[Key, float | int | None]]) -> Metric:
-    """A gauge with a series for each stream that has the number."""
-    gauge = metric.gauge_family()
-    for key, value in values:
-        if value is not None:
-            _add(gauge, key, value=value)
-    return gauge
-
-
-def _states(statuses: _Statuses) -> Metric:
-    gauge = described.STATE.gauge_family()
-    for key, status in statuses:
-        if status.state is not None:
-            _add(gauge, key, str(status.state))
-    return gauge
-
-
-def _conditions(statuses: _Statuses) -> Metric:
-    gauge = described.CONDITION.gauge_family()
-    for key, status in statuses:
-        for each in status.conditions:
-            _add(gauge, key, each.type, each.status, each.reason)
-    return gauge
-
-
-def _info(statuses: _Statuses) -> Metric:
-    gauge = described.INFO.gauge_family()
-    for key, status in statuses:
-        image = status.effective.image if status.effective else None
-        _add(gauge, key, status.mode or "", image or "")
-    return gauge
-
-
-def _restarts(statuses: _Statuses) -> Metric:
-    counter = described.RESTARTS.counter_family()
-    for key, status in statuses:
-        restarts = status.restarts or Restarts()
-        for level in ("query", "process", "pod"):
-            counter.add_metric([key.namespace, key.name, level], getattr(restarts, level))
-    return counter
-
-
-def _last_failures(statuses: _Statuses) -> Metric:
-    gauge = described.LAST_FAILURE.gauge_family()
-    for key, status in statuses:
-        if (last := status.last_failure) is not None:
-            _add(gauge, key, last.reason, value=last.time.timestamp())
-    return gauge
-
-
-def _last_repairs(statuses: _Statuses) -> Metric:
-    gauge = described.LAST_REPAIR.gauge_family()
-    for key, status in statuses:
-        if (last := status.last_repair) is not None:
-            _add(gauge, key, last.cause, value=last.time.timestamp())
-    return gauge
-
-
-def _cores(statuses: _Statuses) -> Metric:
-    gauge = described.CORES.gauge_family()
-    for key, status in statuses:
-        if status.cores is not None:
-            _add(gauge, key, "desired", value=status.cores.desired)
-            _add(gauge, key, "registered", value=status.cores.registered)
-    return gauge
-
-
-def _add(gauge: GaugeMetricFamily, key: Key, *labels: str, value: float = 1) -> None:
-    gauge.add_metric([key.namespace, key.name, *labels], value)
+def _samples(shown: Shown) -> Iterator[_Sample]:
+    status = StreamStatus.model_validate_json(shown.status)
+    if status.state is not None:
+        yield described.STATE, (str(status.state),), 1
+    for each in status.conditions:
+        yield described.CONDITION, (each.type, each.status, each.reason), 1
+    image = status.effective.image if status.effective else None
+    yield described.INFO, (status.mode or "", image or ""), 1
+    restarts = status.restarts or Restarts()
+    for level in ("query", "process", "pod"):
+        yield described.RESTARTS, (level,), float(getattr(restarts, level))
+    if (failure := status.last_failure) is not None:
+        yield described.LAST_FAILURE, (failure.reason,), failure.time.timestamp()
+    if (repair := status.last_repair) is not None:
+        yield described.LAST_REPAIR, (repair.cause,), repair.time.timestamp()
+    if status.cores is not None:
+        yield described.CORES, ("desired",), float(status.cores.desired)
+        yield described.CORES, ("registered",), float(status.cores.registered)
+    committed = status.last_commit_time
+    numbers = {
+        described.COMMIT_INTERVAL: shown.commit_interval,
+        described.LAST_COMMIT: committed.timestamp() if committed is not None else None,
+        described.PARTITIONS: status.partitions,
+        described.EXECUTORS: status.executors,
+        described.EPOCH: status.epoch,
+        described.LAG: status.lag,
+    }
+    for metric, number in numbers.items():
+        if number is not None:
+            yield metric, (), float(number)

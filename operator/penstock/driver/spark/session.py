@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -321,11 +320,11 @@ def executor_template(
     if spec.image_pull_secrets:
         ours["spec"]["imagePullSecrets"] = [{"name": it.name} for it in spec.image_pull_secrets]
     if keeps_state and spec.checkpoint.object_store is None:
-        _add_checkpoint(ours["spec"], stream.metadata.name, shared=environment.shared_checkpoint)
+        _add_checkpoint(ours["spec"], stream.metadata.name, environment)
     return merge_pod_template(spec.executor.pod_template, ours)
 
 
-def _add_checkpoint(pod: dict[str, Any], name: str, *, shared: bool) -> None:
+def _add_checkpoint(pod: dict[str, Any], name: str, environment: PodEnvironment) -> None:
     """Mounts the checkpoint, because executors write the state of a query themselves.
 
     A volume that can be mounted on one node only (ReadWriteOnce) needs executors on the driver's.
@@ -335,9 +334,9 @@ def _add_checkpoint(pod: dict[str, Any], name: str, *, shared: bool) -> None:
     mount = {"name": "checkpoint", "mountPath": naming.CHECKPOINT_DIR}
     pod["containers"][0]["volumeMounts"].append(mount)
     pod["securityContext"]["fsGroupChangePolicy"] = "OnRootMismatch"
-    if os.getuid() == naming.RUN_AS_USER:  # else the cluster chooses users, and groups of volumes
+    if environment.fixed_user:
         pod["securityContext"]["fsGroup"] = naming.RUN_AS_USER
-    if shared:
+    if environment.shared_checkpoint:
         return
     driver = {"matchLabels": naming.stream_labels(name, naming.COMPONENT_DRIVER)}
     near_driver = [{"labelSelector": driver, "topologyKey": "kubernetes.io/hostname"}]

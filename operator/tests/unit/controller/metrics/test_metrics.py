@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from prometheus_client import generate_latest
+
 from penstock.api.v1alpha1.status import (
     Cause,
     Condition,
@@ -86,6 +88,16 @@ def test_what_is_not_known_has_no_series() -> None:
     for name in ("lag", "epoch", "commit_interval_seconds", "last_commit_timestamp_seconds"):
         assert of_stream(metrics, name) is None
     assert of_stream(metrics, "cores", kind="desired") is None
+
+
+def test_no_stream_spoils_the_metrics_of_the_others() -> None:
+    """A tenant can write any number into the report of a driver."""
+    metrics = Metrics()
+    metrics.take_over(Queue())
+    metrics.show(Key("a", "greedy"), StreamStatus(epoch=10**400))
+    metrics.show(KEY, StreamStatus(epoch=7))
+    assert of_stream(metrics, "epoch") == 7
+    assert generate_latest(metrics.registry).count(b"greedy") == 0
 
 
 def test_only_the_process_that_leads_shows_streams_and_says_so() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -250,14 +249,11 @@ def test_executors_that_write_state_mount_the_checkpoint_where_its_volume_can_be
             assert near["topologyKey"] == "kubernetes.io/hostname"
 
 
-@pytest.mark.parametrize(("user", "group"), [(naming.RUN_AS_USER, 185), (1_000_700_000, None)])
-def test_the_volume_belongs_to_the_group_of_the_image_if_the_driver_runs_as_its_user(
-    user: int, group: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another user is the choice of the cluster, which chooses the group as well."""
-    monkeypatch.setattr(os, "getuid", lambda: user)
-    spec = executor_template(POD, "uid", stream(), "rpc", keeps_state=True)["spec"]
-    assert spec["securityContext"].get("fsGroup") == group
+def test_the_volume_belongs_to_the_group_of_the_image_unless_the_cluster_chooses_it() -> None:
+    for fixed, group in ((True, 185), (False, None)):
+        pod = replace(POD, fixed_user=fixed)
+        spec = executor_template(pod, "uid", stream(), "rpc", keeps_state=True)["spec"]
+        assert spec["securityContext"].get("fsGroup") == group
 
 
 def test_in_an_object_store_executors_write_state_on_any_node() -> None:

@@ -116,7 +116,8 @@ def walk(
 @pytest.fixture
 def stream(walk: Walk, kube: Kube) -> Iterator[Stream]:
     """A stream of the walk's spec, which runs if one can."""
-    document = small_stream(f"walk-{NAMES.index(walk.name)}", walk.spec)
+    document = small_stream(f"walk-{NAMES.index(walk.name)}", {})
+    document["spec"] = edits.merged(document["spec"], walk.spec)
     started = Stream(kube, document["metadata"]["name"])
     kube.apply(document)
     try:

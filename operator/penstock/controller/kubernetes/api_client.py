@@ -46,7 +46,7 @@ class ApiCall:
     code: int
     """The HTTP status of the answer; 0 if there was none."""
     seconds: float
-    """Of which it may have waited for its turn."""
+    """With the wait for its turn."""
 
 
 class KubernetesReads(Protocol):

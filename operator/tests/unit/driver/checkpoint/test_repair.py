@@ -297,6 +297,17 @@ def test_the_partitions_of_state_are_read(metadata: str, partitions: int | None)
     assert entry.shuffle_partitions == partitions
 
 
+@pytest.mark.parametrize("planned", [4, 8])
+def test_a_repartition_of_the_state_that_has_not_ended_is_undone(planned: int) -> None:
+    """Spark would start no query before it has, and it may be one that could never end."""
+    line = b'{"batchWatermarkMs":0,"conf":{"spark.sql.shuffle.partitions":"%d"}}'
+    files = checkpoint(range(3), ())
+    for number, partitions in enumerate((4, 4, 4, planned)):
+        files |= with_checksums({f"offsets/{number}": offsets(number, line % partitions)})
+    gone = {path for path in files if path not in repaired(files, Mode.MICRO_BATCH)}
+    assert gone == (set() if planned == 4 else {"offsets/.3.crc", "offsets/3"})
+
+
 def test_offsets_are_replaced_for_each_time_that_the_source_is_read() -> None:
     """A self-join has a line for each side: a side that keeps its offsets skips records."""
     both = offsets(3) + b"\n" + offsets(3).split(b"\n")[-1]

@@ -33,6 +33,7 @@ from penstock.driver.failures import (
     DriverError,
     Failure,
 )
+from penstock.driver.logs import leave_out_noise
 
 # Of the driver's and the executors' JVMs: both files are at the same place in the image.
 COMMON_OPTIONS = (
@@ -296,6 +297,7 @@ class Jvm:
         from pyspark.java_gateway import launch_gateway
 
         assert pyspark.sql
+        leave_out_noise()
         port, secret = self._await_info()
         # pyspark's documented way to connect to a JVM that it has not started.
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)

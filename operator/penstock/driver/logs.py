@@ -8,7 +8,6 @@ from pathlib import Path
 
 from penstock.contract.log_lines import JsonFormatter
 
-# Py4J logs a traceback for each call into a dead JVM; the driver logs one line instead.
 _NOISY = "py4j"
 # Created before the import of pyspark, which changes the class of new loggers.
 _LOG = logging.getLogger("penstock.driver")
@@ -21,7 +20,19 @@ def set_up() -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    handler.addFilter(lambda record: _NOISY not in Path(record.pathname).parts)
+    handler.addFilter(_is_not_noise)
+
+
+def leave_out_noise() -> None:
+    """Leaves out what Py4J logs with the root logger, also where `set_up` was not called.
+
+    It logs a traceback for each call into a JVM that has ended, even if it is a finalizer's.
+    """
+    logging.getLogger().addFilter(_is_not_noise)
+
+
+def _is_not_noise(record: logging.LogRecord) -> bool:
+    return _NOISY not in Path(record.pathname).parts
 
 
 def log_event(message: str, level: int = logging.INFO, **facts: object) -> None:

@@ -1,8 +1,10 @@
-"""No text of a record is in the log of a JVM, at the level that it has by itself."""
+"""No text of a record is in the log of a JVM, at the level that it has by itself; nor is noise."""
 
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -99,3 +101,39 @@ def test_what_they_say_without_one_stays(
     before = jvm_log.stat().st_size
     jvm.gateway.jvm.org.apache.logging.log4j.LogManager.getLogger(logger).error(message)
     wait_for("the log", lambda: message.encode() in jvm_log.read_bytes()[before:])
+
+
+CALL = """
+import socket
+import struct
+import threading
+
+from py4j.java_gateway import GatewayParameters, JavaGateway
+
+from penstock.driver.logs import leave_out_noise
+
+
+def reset():
+    connection, _ = server.accept()
+    connection.recv(1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+leave_out_noise()
+with socket.create_server(("127.0.0.1", 0)) as server:
+    threading.Thread(target=reset).start()
+    port = server.getsockname()[1]
+    try:
+        JavaGateway(gateway_parameters=GatewayParameters(port=port)).jvm.System.nanoTime()
+    except Exception:
+        print("raised")
+"""
+
+
+def test_a_call_into_a_jvm_that_ends_logs_nothing() -> None:
+    """Such as a finalizer's, at the end of `penstock replay`. Py4J would log a traceback."""
+    ended = subprocess.run(
+        [sys.executable, "-c", CALL], capture_output=True, text=True, timeout=120
+    )
+    assert (ended.stdout, ended.stderr) == ("raised\n", "")

@@ -59,6 +59,10 @@ public class Same implements Function<Dataset<Row>, Dataset<Row>> {
 """,
 }
 _JARS = "/opt/edits"
+# A stream that needs nothing.
+_RATE_TO_NOOP: Spec = {"source": RATE, "sink": {"noop": {}}, "trigger": CONTINUOUS}
+# What cannot run stays as it was edited.
+_STAYS: Spec = {"rollout": {"rollback": "Never"}}
 NO_BROKER = "nowhere.example:9092"
 """Of streams whose connection is edited: their drivers start, and find no broker."""
 
@@ -168,7 +172,7 @@ def _of_continuous_mode(bootstrap: str, topic: str) -> Walk:
             {"outputMode": "append"},
             {"source": {"kafka": {"topics": [f"{topic}-in", f"{topic}-in2"]}}},
             {"source": {"kafka": {"topics": None, "topicPattern": f"{topic}-in.*"}}},
-            # Nothing below restarts anything.
+            # These restart nothing.
             {"restart": {"maxAttempts": 9}},
             {"restart": {"stableAfter": "2m"}},
             {"rollout": {"deadline": "9m"}},
@@ -178,6 +182,7 @@ def _of_continuous_mode(bootstrap: str, topic: str) -> Walk:
             {"checkpoint": {"volume": {"size": "2Gi"}}},
             {"checkpoint": {"volume": {"reclaimPolicy": "Retain"}}},
             {"checkpoint": {"volume": {"adopt": True}}},
+            # These are refused.
             {"className": "another"},
             {"checkpoint": {"volume": {"storageClassName": "another"}}},
             {"suspend": True},
@@ -187,7 +192,7 @@ def _of_continuous_mode(bootstrap: str, topic: str) -> Walk:
 
 
 def _of_where_it_begins(bootstrap: str, topic: str) -> Walk:
-    """In the order of what adds partitions."""
+    """Each start is that of a generation of its own."""
     source = f"{topic}-in"
     spec = kafka_to_kafka(
         bootstrap, source, f"{topic}-out", MICRO_BATCH, {"consumerGroup": f"{topic}-follows"}
@@ -296,10 +301,9 @@ def _of_other_sources_and_sinks() -> Iterator[Walk]:
     yield Walk(
         "socket",
         {
+            **_RATE_TO_NOOP,
+            **_STAYS,
             "source": {"socket": {"host": "nowhere.example", "port": 9999}},
-            "sink": {"noop": {}},
-            "trigger": CONTINUOUS,
-            "rollout": {"rollback": "Never"},
         },
         [
             {"source": {"socket": {"port": 9998}}},
@@ -328,9 +332,7 @@ def _of_java(bootstrap: str, topic: str) -> Iterator[Walk]:
     yield Walk(
         "Java functions",
         {
-            "source": RATE,
-            "sink": {"noop": {}},
-            "trigger": CONTINUOUS,
+            **_RATE_TO_NOOP,
             "transform": {"javaFunctions": [function], "sql": sql.format("shout")},
             **jar,
         },
@@ -388,13 +390,7 @@ def _of_the_pod() -> Walk:
         {"dependencies": {"packages": ["org.example:none:1"]}},
         {"image": "localhost/penstock/none:0"},
     ]
-    spec = {
-        "source": RATE,
-        "sink": {"noop": {}},
-        "trigger": CONTINUOUS,
-        "rollout": {"rollback": "Never"},
-    }
-    return Walk("the pod", spec, edits, runs=False)
+    return Walk("the pod", {**_RATE_TO_NOOP, **_STAYS}, edits, runs=False)
 
 
 def _of_connections() -> Walk:
@@ -432,7 +428,7 @@ def _of_connections() -> Walk:
         "source": kafka_source(NO_BROKER),
         "sink": kafka_sink(NO_BROKER),
         "trigger": CONTINUOUS,
-        "rollout": {"rollback": "Never"},
+        **_STAYS,
     }
     return Walk("connections", spec, edits, runs=False)
 
@@ -455,10 +451,8 @@ def _of_an_object_store() -> Walk:
         {"location": "s3a://checkpoints/elsewhere"},
     ]
     spec = {
-        "source": RATE,
-        "sink": {"noop": {}},
-        "trigger": CONTINUOUS,
-        "rollout": {"rollback": "Never"},
+        **_RATE_TO_NOOP,
+        **_STAYS,
         "checkpoint": {
             "objectStore": {
                 "location": "s3a://checkpoints/production",

@@ -44,8 +44,9 @@ class PodEnvironment:
     secrets: Path = Path(naming.SECRETS_DIR)
     python: Path = Path(naming.PYTHON_DIR)
     shared_checkpoint: bool = False
-    fixed_user: bool = True
     """Several nodes can mount the checkpoint's volume at once (ReadWriteMany)."""
+    fixed_user: bool = True
+    """The operator chooses the users of pods, and not the cluster."""
     pod_uid: str = field(default_factory=unknown_uid, compare=False)
     """Known if the checkpoint is in an object store."""
 

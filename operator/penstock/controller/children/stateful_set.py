@@ -200,8 +200,9 @@ def _container(desired: Revision, found: Claim | None) -> Manifest:
             _from_field(naming.ENV_POD_IP, "status.podIP"),
             {"name": naming.ENV_POD_HASH, "value": desired.pod_hash},
             *_pod_uid(desired),
-            *_shared_checkpoint(found),
-            *_any_user(desired),
+            # Never of a claim of Penstock's own, which is ReadWriteOnce.
+            *_flag(naming.ENV_SHARED_CHECKPOINT, found is not None and found.shared),
+            *_flag(naming.ENV_ANY_USER, not desired.settings.fixed_user),
             *_stream_defaults(desired),
         ],
         "ports": [
@@ -238,15 +239,8 @@ def _pod_uid(desired: Revision) -> list[dict[str, Any]]:
     return [_from_field(naming.ENV_POD_UID, "metadata.uid")] if is_needed else []
 
 
-def _shared_checkpoint(found: Claim | None) -> list[dict[str, Any]]:
-    """Nothing for a claim of Penstock's own, which is ReadWriteOnce."""
-    is_shared = found is not None and found.shared
-    return [{"name": naming.ENV_SHARED_CHECKPOINT, "value": "true"}] if is_shared else []
-
-
-def _any_user(desired: Revision) -> list[dict[str, Any]]:
-    fixed = desired.settings.fixed_user
-    return [] if fixed else [{"name": naming.ENV_ANY_USER, "value": "true"}]
+def _flag(name: str, is_set: bool) -> list[dict[str, Any]]:
+    return [{"name": name, "value": "true"}] if is_set else []
 
 
 def _stream_defaults(desired: Revision) -> list[dict[str, Any]]:

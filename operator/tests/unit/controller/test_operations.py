@@ -153,13 +153,8 @@ def test_a_long_pause_stalls_no_stream(cluster: FakeCluster) -> None:
     assert conditions(cluster)["Ready"][0] == "False"
 
 
-def test_a_template_of_another_operator_stays_while_its_pod_runs(cluster: FakeCluster) -> None:
-    """Of an older version, or of one with other settings, which the next pod gets."""
-
-    def has_old_template() -> bool:
-        found = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
-        return "older" in found["spec"]["template"]["metadata"]["labels"]
-
+def with_old_template(cluster: FakeCluster) -> None:
+    """Gives the driver the template of an older operator, or of one with other settings."""
     driver = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
     (name,) = [each for each in Object(driver).annotations if each.endswith("/template")]
     driver["metadata"]["annotations"][name] = "of-an-older-operator"
@@ -168,14 +163,38 @@ def test_a_template_of_another_operator_stays_while_its_pod_runs(cluster: FakeCl
     while cluster.step():  # until its pod runs
         pass
     cluster.settle()
-    assert has_old_template()
+
+
+def has_old_template(cluster: FakeCluster) -> bool:
+    found = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
+    return "older" in found["spec"]["template"]["metadata"]["labels"]
+
+
+def test_a_template_of_another_operator_stays_while_its_pod_runs(cluster: FakeCluster) -> None:
+    """The next pod gets that of this one."""
+    with_old_template(cluster)
+    assert has_old_template(cluster)
     pod = cluster.pod
     assert pod is not None
     pod["metadata"]["deletionTimestamp"] = cluster.clock.text()
     cluster.api.put(pod)
     cluster.reconcile()
-    assert not has_old_template()
+    assert not has_old_template(cluster)
     cluster.api.remove(pod)
     cluster.settle()
     assert cluster.pod is not None
     assert cluster.reconcile() == []
+
+
+def test_a_template_of_another_operator_stays_while_its_pod_is_suspended(
+    cluster: FakeCluster,
+) -> None:
+    """It is scaled as it is, so that the pod is not replaced before it ends."""
+    with_old_template(cluster)
+    for suspend in (True, False):
+        cluster.apply(suspend=suspend)
+        cluster.reconcile()
+        assert has_old_template(cluster)
+        driver = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
+        assert driver["spec"]["replicas"] == int(not suspend)
+        assert cluster.reconcile() == []

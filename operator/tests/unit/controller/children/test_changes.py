@@ -110,7 +110,7 @@ def test_every_field_is_edited() -> None:
     assert set(EDITS) == not_pod
 
 
-def test_each_field_is_edited_on_a_stream_that_runs() -> None:
+def test_each_field_is_edited_on_the_cluster() -> None:
     """By e2e/chaos/test_each_field.py, whose edits are those of their fields' classes."""
     edited = set()
     for walk in walks("kafka:9092", "payments"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.checkpoint.storage.access import checkpoints_of
+from penstock.driver.checkpoint.storage.access import WriteRight, checkpoints_of
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.jvm import Jvm
 from testkit.driver.checkpoint_damage import TABLE, Engine, undamaged
@@ -68,7 +69,13 @@ def test_every_damage_is_repaired_as_on_a_volume(
     bucket = CheckpointBucket.made(s3, tmp_path)  # some thousand requests, so without the proxy
     sink = {"custom": {"format": "parquet"}} if engine == "parquet" else kafka_sink()
     flow = bucket.stream(stream(kafka_source(), sink, trigger=TRIGGERS[engine]))
-    checkpoints = checkpoints_of(flow, bucket.environment(), jvm)
+    environment = bucket.environment()
+    # A driver takes its lease before it repairs anything: the first requests of a JVM load S3A's
+    # classes, which on a busy machine takes longer than a probe waits for an answer.
+    right = WriteRight(flow, environment)
+    assert right.acquire_in_store(jvm, threading.Event(), lambda _: None)
+    right.release_in_store()
+    checkpoints = checkpoints_of(flow, environment, jvm)
     whole = undamaged(engine, range(3, NEWEST + 1))
     for number, damage in enumerate(TABLE):
         files = damage.done_to(whole, NEWEST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,14 @@ from penstock.validation.rules.pod_security import PodSecurity
 INTERRUPTED = 130
 # The contract's NUMBERS_INTERVAL_SECONDS, whose module takes long to import.
 _NUMBERS_INTERVAL = timedelta(seconds=30)
+
+# As k8s.io/apimachinery/pkg/labels parses it, but for numeric comparisons.
+_LABEL = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
+_VALUES = rf"\(\s*{_LABEL}(?:\s*,\s*{_LABEL})*\s*\)"
+_REQUIREMENT = (
+    rf"\s*(?:!?\s*{_LABEL}|{_LABEL}\s*(?:==?|!=)\s*{_LABEL}|{_LABEL}\s+(?:in|notin)\s+{_VALUES})\s*"
+)
+_LABEL_SELECTOR = re.compile(rf"{_REQUIREMENT}(?:,{_REQUIREMENT})*")
 
 _EPILOG = """
 Use "penstock COMMAND --help" for more information about a command.
@@ -178,11 +187,20 @@ def _parser(program: str) -> argparse.ArgumentParser:
         metavar="PORT",
         help="port of /metrics (default: 9090)",
     )
-    operator.add_argument(
+    watched = operator.add_mutually_exclusive_group()
+    watched.add_argument(
         "--namespace",
         action="append",
+        default=[],
         metavar="NAME",
         help="watch only this namespace; may be repeated (default: all namespaces)",
+    )
+    watched.add_argument(
+        "--namespace-selector",
+        type=_label_selector,
+        default="",
+        metavar="SELECTOR",
+        help="watch only the namespaces with these labels, as kubectl --selector has them",
     )
     operator.add_argument(
         "--own-namespace",
@@ -278,6 +296,16 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _label_selector(text: str) -> str:
+    """Refuses what the API server would refuse, or take for another selector."""
+    if text and not _LABEL_SELECTOR.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"must be a label selector such as 'streams=yes' or 'team in (data, ml),!legacy', "
+            f"not {text!r}"
+        )
+    return text
+
+
 def _numbers_interval(text: str) -> timedelta:
     interval = timedelta(seconds=int(text))
     if interval < _NUMBERS_INTERVAL:
@@ -340,6 +368,8 @@ def _operator(options: argparse.Namespace) -> int:
     run(
         Settings(
             default_image=options.default_image,
+            watch_namespaces=tuple(options.namespace),
+            watch_namespace_selector=options.namespace_selector,
             class_name=options.class_name,
             stream_defaults=options.stream_defaults,
             pod_security=PodSecurity(options.pod_security),
@@ -358,7 +388,6 @@ def _operator(options: argparse.Namespace) -> int:
             ),
             namespace=options.own_namespace,
         ),
-        namespaces=options.namespace,
         health_port=options.health_port,
         metrics_port=options.metrics_port,
         lease=LeaseName(options.own_namespace, options.lease) if options.lease else None,

@@ -8,6 +8,7 @@ import contextlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,7 @@ class Namespace:
             operate(
                 await configuration(kubeconfig or self._server.kubeconfig),
                 metrics,
-                settings=settings or samples.SETTINGS,
-                namespaces=[self.name],
+                settings=replace(settings or samples.SETTINGS, watch_namespaces=(self.name,)),
                 stop=stop,
                 ready=ready,
             )

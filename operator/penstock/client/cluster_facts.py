@@ -123,6 +123,8 @@ class OperatorFacts:
     pods: tuple[Pod, ...] = ()
     lease: Lease | None = None
     """By which one of its pods leads; None if there is none, or it could not be read."""
+    selected: frozenset[str] | None = None
+    """The namespaces with its labels; None if it selects none by labels, or they are unknown."""
 
     @property
     def key(self) -> Key:
@@ -153,6 +155,11 @@ class OperatorFacts:
         return self._values_of("--namespace=")
 
     @property
+    def namespace_selector(self) -> str:
+        """The labels of the namespaces that it watches; empty: it selects none by labels."""
+        return next(iter(self._values_of("--namespace-selector=")), "")
+
+    @property
     def class_name(self) -> str:
         """The class of the streams that it acts on; empty: those without a class."""
         return next(iter(self._values_of("--class-name=")), "")
@@ -173,8 +180,9 @@ class OperatorFacts:
 
     def looks_after(self, namespace: str, class_name: str) -> bool:
         """Whether streams of a class in a namespace are its own."""
-        watched = not self.namespaces or namespace in self.namespaces
-        return watched and class_name == self.class_name
+        by_name = not self.namespaces or namespace in self.namespaces
+        by_label = self.selected is None or namespace in self.selected
+        return by_name and by_label and class_name == self.class_name
 
 
 @dataclass(frozen=True, order=True)

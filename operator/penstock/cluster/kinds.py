@@ -59,6 +59,7 @@ SECRET = Kind("v1", "Secret", "secrets")
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 NODE = Kind("v1", "Node", "nodes")
+NAMESPACE = Kind("v1", "Namespace", "namespaces")
 RESOURCE_QUOTA = Kind("v1", "ResourceQuota", "resourcequotas")
 ENDPOINT_SLICE = Kind("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
 CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
@@ -82,6 +83,7 @@ _OTHERS = (
     DEPLOYMENT,
     LEASE,
     NODE,
+    NAMESPACE,
     RESOURCE_QUOTA,
     ENDPOINT_SLICE,
     CRD,

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from kubernetes.aio.client import Configuration
@@ -22,6 +22,7 @@ from penstock.controller.health_page import any_address, health_page
 from penstock.controller.kubernetes.api_client import KubernetesApiClient, load_configuration
 from penstock.controller.kubernetes.leader_election import LeaderElection, LeaseName
 from penstock.controller.kubernetes.object_cache import WATCHED_LABELS, ObjectCache
+from penstock.controller.kubernetes.selected_namespaces import SelectedNamespaces
 from penstock.controller.kubernetes.watch import Watch
 from penstock.controller.metrics import Metrics
 from penstock.controller.operator_settings import Settings
@@ -42,7 +43,6 @@ _RECURSION_LIMIT = 30_000
 
 def run(
     settings: Settings,
-    namespaces: Collection[str] | None = None,
     health_port: int | None = 8080,
     metrics_port: int | None = 9090,
     lease: LeaseName | None = None,
@@ -50,7 +50,7 @@ def run(
 ) -> None:
     """Runs until SIGTERM or SIGINT.
 
-    No namespaces: all of them. A port of None is not opened. No lease: there is no other operator.
+    A port of None is not opened. No lease: there is no other operator.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
@@ -62,12 +62,11 @@ def run(
     metrics = Metrics()
     if metrics_port is not None:
         start_http_server(metrics_port, any_address(), registry=metrics.registry)
-    asyncio.run(_until_signal(settings, namespaces or (), health_port, metrics, lease))
+    asyncio.run(_until_signal(settings, health_port, metrics, lease))
 
 
 async def _until_signal(
     settings: Settings,
-    namespaces: Collection[str],
     health_port: int | None,
     metrics: Metrics,
     lease: LeaseName | None,
@@ -79,7 +78,6 @@ async def _until_signal(
         await load_configuration(),
         metrics,
         settings=settings,
-        namespaces=namespaces,
         health_port=health_port,
         stop=stop,
         lease=lease,
@@ -91,7 +89,6 @@ async def operate(
     metrics: Metrics,
     *,
     settings: Settings,
-    namespaces: Collection[str],
     stop: asyncio.Event,
     health_port: int | None = None,
     ready: asyncio.Event | None = None,
@@ -119,13 +116,19 @@ async def operate(
         await _wait_for_crd(api, stop)
         if stop.is_set():
             return
-        cache = ObjectCache(api)
+        cache, selected = ObjectCache(api), SelectedNamespaces()
+
+        def is_watched(namespace: str) -> bool:
+            return not settings.watch_namespace_selector or namespace in selected
 
         def make_reconciler() -> Reconciler:
-            return Reconciler(api, cache, metrics, settings, wake=queue.add)
+            return Reconciler(api, cache, metrics, settings, wake=queue.add, is_watched=is_watched)
 
-        standby = Standby(make_reconciler, cache, queue, leads)
-        watches += _watches(api, cache, standby, settings.class_name, namespaces)
+        standby = Standby(make_reconciler, cache, queue, leads, is_watched)
+        watches += _watches(api, cache, standby, settings)
+        if wanted := settings.watch_namespace_selector:
+            changed = standby.namespace_changed
+            watches.append(Watch(api, selected, kinds.NAMESPACE, "", wanted, changed))
         metrics.show_watches(watch_ages)
 
         def take_over() -> None:
@@ -143,7 +146,7 @@ async def operate(
                 standby,
                 configuration=configuration,
                 class_name=settings.class_name,
-                namespaces=namespaces,
+                namespaces=settings.watch_namespaces,
                 ready=ready,
                 stop=stop,
             )
@@ -153,16 +156,16 @@ def _watches(
     api: KubernetesApiClient,
     cache: ObjectCache,
     standby: Standby,
-    class_name: str,
-    namespaces: Collection[str],
+    settings: Settings,
 ) -> list[Watch]:
     """The watches of the objects of streams of this class, which they have as a label."""
-    of_class = f"{naming.LABEL_CLASS}={class_name}" if class_name else f"!{naming.LABEL_CLASS}"
+    name = settings.class_name
+    of_class = f"{naming.LABEL_CLASS}={name}" if name else f"!{naming.LABEL_CLASS}"
     return [
         Watch(api, cache, kind, namespace, ",".join(filter(None, wanted)), standby.child_changed)
         for kind in kinds.CHILDREN
         for wanted in [(naming.LABEL_STREAM, of_class, selector(WATCHED_LABELS.get(kind, {})))]
-        for namespace in namespaces or [""]
+        for namespace in settings.watch_namespaces or [""]
     ]
 
 

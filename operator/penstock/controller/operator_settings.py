@@ -19,6 +19,10 @@ class Settings:
 
     default_image: str
     """The image of streams that name none."""
+    watch_namespaces: tuple[str, ...] = ()
+    """The namespaces whose streams this operator acts on; empty: all, or those of the selector."""
+    watch_namespace_selector: str = ""
+    """Selects these namespaces by their labels, as kubectl's --selector does."""
     class_name: str = ""
     """The class of the streams that this operator acts on; empty: those without a class."""
     stream_defaults: StreamDefaults = NO_DEFAULTS
@@ -32,7 +36,8 @@ class Settings:
     metrics_from: tuple[Mapping[str, Any], ...] = ()
     """The NetworkPolicyPeers that may read the metrics of drivers; empty: everyone."""
     numbers_interval: timedelta = timedelta(seconds=NUMBERS_INTERVAL_SECONDS)
-    """How often a status gets new numbers, if nothing else changes. Drivers report as often."""
+    """How often a status gets new numbers, if nothing else changes. Drivers report as often.
+    With more than a thousand streams it is rarer."""
     image_max_unavailable: int = 3
     """How many of the streams that name no image get another default image at the same time."""
     queue: QueueLimits = DEFAULT_LIMITS

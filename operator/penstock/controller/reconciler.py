@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -16,6 +16,7 @@ from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.objects import ControllerRevision, Object, owned_by
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
+from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
 from penstock.controller import rollout
 from penstock.controller.applier import Applier, Contest
@@ -50,6 +51,9 @@ _MAX_UNSENT_EVENTS = 20
 _STEADY = timedelta(minutes=5)
 # An event that is refused for what it says would hold up all later ones.
 _NEVER_TAKEN = (400, 413, 422)
+# Statuses with new numbers, of all streams: for each one the API server validates a whole stream,
+# which takes it ten milliseconds. So a thousand streams have theirs every thirty seconds.
+_NUMBERS_PER_SECOND = 1000 / 30
 # They only wait, one for each namespace at most.
 _THREADS = 64
 
@@ -104,15 +108,20 @@ class Reconciler:
         settings: Settings,
         now: Callable[[], datetime] = utc_now,
         wake: Callable[[Key], None] = lambda key: None,
+        is_watched: Callable[[str], bool] = lambda namespace: True,
     ) -> None:
-        """`wake` has another stream reconciled soon."""
+        """`wake` has another stream reconciled soon.
+
+        `is_watched` says whether the streams of a namespace are this operator's.
+        """
         self._api = api
         self._cache = cache
         self._metrics = metrics
         self._settings = settings
         self._now = now
+        self._is_watched = is_watched
         self._images = ImageRollout(
-            settings.default_image, settings.image_max_unavailable, cache.images, now, wake
+            settings.default_image, settings.image_max_unavailable, self._own_images, now, wake
         )
         metrics.show_image_waiting(self._images.count_waiting)
         self._applier = Applier(api, now)
@@ -171,11 +180,18 @@ class Reconciler:
         return fresh
 
     async def _read(self, key: Key, api: KubernetesReads) -> Manifest | None:
-        """The stream; None if there is none of this operator's class."""
+        """The stream; None if there is none that is this operator's."""
+        if not self._is_watched(key.namespace):
+            return None
         raw = await api.get(kinds.STREAM, key.namespace, key.name)
         if raw is None or Stream(raw).class_name != self._settings.class_name:
             return None
         return raw
+
+    def _own_images(self) -> Sequence[tuple[Key, StreamImage]]:
+        """From any thread."""
+        images = self._cache.images()
+        return [(key, image) for key, image in images if self._is_watched(key.namespace)]
 
     def _forget(self, key: Key) -> None:
         self._metrics.forget(key)
@@ -264,15 +280,22 @@ class Reconciler:
         One at a time for a namespace, so that a tenant with many slow texts delays no other.
         """
         default_image = self._images.image_for(key, Stream(raw))
-        settings = replace(self._settings, default_image=default_image)
+        settings = replace(
+            self._settings, default_image=default_image, numbers_interval=self._numbers_interval()
+        )
         source = content_hash([ObservedStream(raw).without_status, default_image])
         before = self._known[key].parsed
         if before is not None and before[0] == source:
-            return replace(before[1], manifest=raw)
+            return replace(before[1], manifest=raw, numbers_interval=settings.numbers_interval)
         parsed = await self._parse_anew(key, raw, settings)
         if parsed.desired is not None and parsed.judged:
             self._known[key].parsed = (source, replace(parsed, manifest={}))
         return parsed
+
+    def _numbers_interval(self) -> timedelta:
+        """How often one status gets new numbers: the more streams there are, the rarer."""
+        least = timedelta(seconds=self._cache.count_streams() / _NUMBERS_PER_SECOND)
+        return max(self._settings.numbers_interval, least)
 
     async def _parse_anew(self, key: Key, raw: Manifest, settings: Settings) -> ObservedStream:
         lock = self._parsing.setdefault(key.namespace, asyncio.Lock())

@@ -24,12 +24,14 @@ class Standby:
         cache: ObjectCache,
         queue: WorkQueue,
         leads: Callable[[], bool],
+        is_watched: Callable[[str], bool] = lambda namespace: True,
     ) -> None:
         self._make_reconciler = make_reconciler
         self._reconciler = make_reconciler()
         self._cache = cache
         self._queue = queue
         self._leads = leads
+        self._is_watched = is_watched
 
     def stream_changed(self, stream: Manifest, *, listed: bool) -> None:
         """Queues a stream, except for what this operator has just written: the cache has that.
@@ -40,7 +42,7 @@ class Standby:
         """
         before = self._cache.intent(Object(stream).key)
         key = self._cache.put(stream, listed=listed)
-        if key is None or not self._leads():
+        if key is None or not self._acts_on(key):
             return
         edit = self._cache.is_edited(key) or (not listed and self._cache.intent(key) != before)
         if listed and not edit:
@@ -50,13 +52,22 @@ class Standby:
 
     def stream_deleted(self, stream: Manifest) -> None:
         key = self._cache.remove(stream)
-        if key is not None and self._leads():
+        if key is not None and self._acts_on(key):
             self._queue.add(key)
 
     def child_changed(self, key: Key) -> None:
         """Queues the stream of an object, which the cache has."""
-        if self._leads():
+        if self._acts_on(key):
             self._queue.add(key)
+
+    def namespace_changed(self, namespace: Key) -> None:
+        """Queues the streams of a namespace that is watched from now on, or no longer is."""
+        if self._leads():
+            streams = self._cache.streams()
+            self._queue.spread([key for key in streams if key.namespace == namespace.name])
+
+    def _acts_on(self, key: Key) -> bool:
+        return self._leads() and self._is_watched(key.namespace)
 
     async def reconcile(self, key: Key) -> timedelta | None:
         if not self._leads():

@@ -70,14 +70,7 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
         if not any(each.class_name == class_name for each in facts.operators):
             yield _class_missing(facts.operators, namespace, class_name)
         elif not looking_after:
-            yield Finding(
-                Severity.PROBLEM,
-                f"namespace {namespace}",
-                "NamespaceNotWatched",
-                f"No operator watches the namespace {namespace}",
-                "Add it to the chart's value watchNamespaces.",
-                "helm list -A",
-            )
+            yield _not_watched(facts.operators, namespace, class_name)
         elif len(looking_after) > 1:
             names = ", ".join(str(each.key) for each in looking_after)
             yield Finding(
@@ -88,6 +81,21 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
                 "Give each of them namespaces (watchNamespaces) or a class (className) of its own.",
                 explains=frozenset({"ChangedByOthers"}),
             )
+
+
+def _not_watched(operators: tuple[OperatorFacts, ...], namespace: str, class_name: str) -> Finding:
+    selectors = {each.namespace_selector for each in operators if each.class_name == class_name}
+    wanted = " or ".join(sorted(filter(None, selectors)))
+    return Finding(
+        Severity.PROBLEM,
+        f"namespace {namespace}",
+        "NamespaceNotWatched",
+        f"No operator watches the namespace {namespace}",
+        f"Give it the labels that an operator selects: {wanted}."
+        if wanted
+        else "Add it to the chart's value watchNamespaces.",
+        f"kubectl get namespace {namespace} --show-labels" if wanted else "helm list -A",
+    )
 
 
 def _class_missing(

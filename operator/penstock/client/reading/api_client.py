@@ -69,10 +69,14 @@ class KubeApi:
         return None
 
     def list(
-        self, kind: Kind, namespace: str = "", labels: Mapping[str, str] | None = None
+        self,
+        kind: Kind,
+        namespace: str = "",
+        labels: Mapping[str, str] | None = None,
+        selector: str = "",
     ) -> list[Manifest]:
-        """All objects of a kind with these labels, in one namespace or in all."""
-        query = {"labelSelector": rest.selector(labels or {}), "limit": "500"}
+        """All objects of a kind with these labels (or a selector), in one namespace or all."""
+        query = {"labelSelector": selector or rest.selector(labels or {}), "limit": "500"}
         found: list[Manifest] = []
         while True:
             page = self._json("GET", kind.path(namespace), query)

@@ -160,7 +160,18 @@ class Gatherer:
                 OperatorFacts(each, tuple(pod for pod in pods if pod.namespace == each.namespace))
                 for each in deployments
             ]
-            return tuple(replace(each, lease=self._lease(each)) for each in operators)
+            return tuple(
+                replace(each, lease=self._lease(each), selected=self._selected(each))
+                for each in operators
+            )
+        return None
+
+    def _selected(self, operator: OperatorFacts) -> frozenset[str] | None:
+        if not operator.namespace_selector:
+            return None
+        with self._noting("the namespaces that an operator selects"):
+            found = self._api.list(kinds.NAMESPACE, selector=operator.namespace_selector)
+            return frozenset(Object(each).name for each in found)
         return None
 
     def _lease(self, operator: OperatorFacts) -> Lease | None:
@@ -183,6 +194,8 @@ class Gatherer:
                 for namespace in each.namespaces or ("",)
                 for right in rights.OF_OPERATOR
             ]
+            if each.namespace_selector:
+                wanted += rights.OF_NAMESPACE_SELECTOR
             found[each.service_account] = self._missing(
                 wanted, each.service_account, "the operator's rights"
             )

@@ -36,6 +36,8 @@ OF_OPERATOR: tuple[Right, ...] = (
     *_rights(("create", "list"), "events", "events.k8s.io"),
 )
 
+OF_NAMESPACE_SELECTOR = _rights(("list", "watch"), "namespaces")
+
 # What the commands read in the streams' namespaces; docs/on-call.md has them, and what is shared.
 OF_PEOPLE: tuple[Right, ...] = (
     *_rights(("get", "list"), group_version.PLURAL, group_version.GROUP),

@@ -6,14 +6,14 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
-from penstock.cluster.kinds import Key, Kind
+from penstock.cluster.kinds import Key, Kind, Manifest
 from penstock.cluster.lenient_fields import at, text
 from penstock.cluster.objects import Object
 from penstock.cluster.rest import ApiError
 from penstock.controller.kubernetes.api_client import KubernetesApiClient
-from penstock.controller.kubernetes.object_cache import ObjectCache
 
 log = logging.getLogger(__name__)
 
@@ -25,13 +25,23 @@ _SHORT_SECONDS = 1.0
 _LIST_ANEW = (410, 413)
 
 
+class Shown(Protocol):
+    """What a watch fills. Each method returns what is to be looked at again."""
+
+    def put(self, manifest: Manifest, *, listed: bool = False) -> Key | None: ...
+
+    def remove(self, manifest: Manifest) -> Key | None: ...
+
+    def retain(self, kind: Kind, namespace: str, listed: Iterable[Key]) -> Sequence[Key]: ...
+
+
 class Watch:
     """The watch of one kind, in one namespace or (empty) in all."""
 
     def __init__(
         self,
         api: KubernetesApiClient,
-        cache: ObjectCache,
+        cache: Shown,
         kind: Kind,
         namespace: str,
         selector: str,
@@ -89,8 +99,8 @@ class Watch:
                 keys.add(Object(manifest).key)
                 self._changed(self._cache.put(manifest, listed=True))
             await asyncio.sleep(0)  # a large cluster has many pages, and others wait
-        for stream in self._cache.retain(self.kind, self._namespace, keys):
-            self._changed(stream)
+        for key in self._cache.retain(self.kind, self._namespace, keys):
+            self._changed(key)
         self.listed.set()
         self._version = version
 
@@ -105,6 +115,6 @@ class Watch:
                 self._changed(self._cache.remove(found))
             self._version = text(at(found, "metadata", "resourceVersion")) or self._version
 
-    def _changed(self, stream: Key | None) -> None:
-        if stream is not None:
-            self._on_change(stream)
+    def _changed(self, key: Key | None) -> None:
+        if key is not None:
+            self._on_change(key)

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from penstock import cli
+from penstock.client.reading import rights
 from penstock.contract import naming
 from penstock.controller import main
 from penstock.controller.children.stateful_set import driver_stateful_set
@@ -49,6 +50,8 @@ def test_the_chart_passes_lint() -> None:
         "replicas=two",
         "image.repository=",
         "watchNamespaces=default",
+        "watchNamespaceSelector.matchLabels=streams",
+        "watchNamespaceSelector.streams=yes",
         "className=Blue",
         "crds.install=maybe",
         "podSecurity=none",
@@ -175,6 +178,53 @@ def test_a_release_scrapes_the_drivers_of_its_class_only(class_name: str) -> Non
     )
     assert (naming.LABEL_CLASS in labels) is bool(class_name)
     assert ("matchExpressions" in drivers["spec"]["selector"]) is not bool(class_name)
+
+
+def test_namespaces_by_label_are_one_selector_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the operator as text, for the policy on drivers as it is; and a right to see them."""
+    ran: list[Settings] = []
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(main, "run", lambda settings, **_: ran.append(settings))
+    selector = {
+        "matchLabels": {"streams": "yes"},
+        "matchExpressions": [
+            {"key": "team", "operator": "In", "values": ["data", "ml"]},
+            {"key": "legacy", "operator": "DoesNotExist"},
+            {"key": "penstock.dev/a", "operator": "Exists"},
+        ],
+    }
+    value = f"--set-json=watchNamespaceSelector={json.dumps(selector)}"
+    rendered = _rendered("one", "penstock", *EVERYTHING, value)
+    (operator,) = [document for document in rendered if document["kind"] == "Deployment"]
+    assert cli.main(operator["spec"]["template"]["spec"]["containers"][0]["args"]) == 0
+    (settings,) = ran
+    assert (settings.watch_namespace_selector, settings.watch_namespaces) == (
+        "streams=yes,team in (data,ml),!legacy,penstock.dev/a",
+        (),
+    )
+    (policy,) = [
+        document for document in rendered if document["kind"] == "ValidatingAdmissionPolicy"
+    ]
+    assert policy["spec"]["matchConstraints"]["namespaceSelector"] == selector
+    rules = [
+        rule
+        for document in rendered
+        if document["kind"] == "ClusterRole"
+        for rule in document["rules"]
+        if rule["resources"] == ["namespaces"]
+    ]
+    assert rules == [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list", "watch"]}]
+    assert {(right.verb, right.resource) for right in rights.OF_NAMESPACE_SELECTOR} == {
+        ("list", "namespaces"),
+        ("watch", "namespaces"),
+    }
+
+
+def test_namespaces_are_named_or_selected() -> None:
+    both = ("--set=watchNamespaces={shop}", "--set=watchNamespaceSelector.matchLabels.streams=yes")
+    done = _helm("template", "penstock", str(CHART), *both)
+    assert done.returncode != 0
+    assert "watchNamespaces and watchNamespaceSelector exclude each other" in done.stderr
 
 
 DEFAULTS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -91,6 +92,34 @@ async def test_each_operator_acts_on_the_streams_of_its_class_only(
             return claim is not None and naming.LABEL_CLASS not in Object(claim).labels
 
         await wait_for_async("the checkpoint moved too", claim_moved)
+
+
+async def test_an_operator_follows_the_labels_of_namespaces(
+    server: ApiServer, space: Namespace, other: Namespace, tmp_path: Path
+) -> None:
+    """A namespace that loses its label keeps what runs, and its edits wait for the label."""
+    log, kube = tmp_path / "operator.log", server.kube()
+    with _operator(server, log, f"--namespace-selector=streams in ({space.name}, x)"):
+        await space.apply()
+        await other.apply()
+        kube.run("label", "namespace", space.name, f"streams={space.name}")
+        uid = (await _applied(space))["metadata"]["uid"]
+        kube.run("label", "namespace", space.name, "streams-")
+        await wait_for_async("the label's end noticed", lambda: _ignores_an_edit(space))
+        kube.run("label", "namespace", space.name, "streams=x")
+        assert (await _applied(space))["metadata"]["uid"] == uid
+        assert (await other.status()) == {}
+    assert f"{other.name}/{samples.NAME}" not in log.read_text()
+
+
+async def _ignores_an_edit(space: Namespace) -> bool:
+    """Whether the operator does not observe a change of the spec, for a while."""
+    stream = await space.get(kinds.STREAM, samples.NAME)
+    assert stream is not None
+    await space.apply(executor={"cores": 1 + stream["metadata"]["generation"]})
+    await asyncio.sleep(3)
+    observed = (await space.status())["observedGeneration"]
+    return bool(observed <= stream["metadata"]["generation"])
 
 
 async def test_each_operator_acts_in_its_namespaces_only(

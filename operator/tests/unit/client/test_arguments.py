@@ -77,6 +77,32 @@ def test_an_operator_that_could_do_nothing_does_not_start(
     assert said.rstrip().endswith(f", not {wrong}")
 
 
+@pytest.mark.parametrize(
+    ("selector", "valid"),
+    [
+        ("streams=yes", True),
+        ("streams==yes,team!=ops", True),
+        ("example.com/team in (data, ml), !legacy,old", True),
+        ("team notin (data)", True),
+        ("a b", False),
+        ("team in data", False),
+        ("team=", False),
+        ("=yes", False),
+        ("a=b,", False),
+    ],
+)
+def test_a_selector_of_namespaces_is_one_that_kubernetes_takes(
+    selector: str, valid: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["operator", "--default-image=an:image", f"--namespace-selector={selector}"]
+    if valid:
+        assert cli._parser("penstock").parse_args(words).namespace_selector == selector
+        return
+    with pytest.raises(SystemExit):
+        cli.main(words)
+    assert "must be a label selector such as 'streams=yes' or" in capsys.readouterr().err
+
+
 def test_no_status_has_newer_numbers_than_the_drivers_report() -> None:
     """The chart refuses what would change nothing."""
     schema = json.loads((CHART / "values.schema.json").read_text())

@@ -181,6 +181,21 @@ def test_an_operator_that_watches_other_namespaces_is_named() -> None:
     assert diagnose(facts)[0].reason == "NamespaceNotWatched"
 
 
+@pytest.mark.parametrize(
+    ("selected", "reasons"),
+    [(None, []), ({"default"}, []), ({"shop"}, ["NamespaceNotWatched"])],
+)
+def test_an_operator_that_selects_other_namespaces_is_named(
+    selected: set[str] | None, reasons: list[str]
+) -> None:
+    """Not if nobody could read what it selects."""
+    names = None if selected is None else frozenset(selected)
+    selecting = replace(operator("--namespace-selector=streams=yes"), selected=names)
+    findings = diagnose(facts_of(running(), operators=(selecting,)))
+    assert [finding.reason for finding in findings] == reasons
+    assert all("streams=yes" in finding.action for finding in findings)
+
+
 def test_a_class_that_no_operator_has_is_named() -> None:
     facts = facts_of(running(), operators=(operator("--class-name=blue"),))
     (finding,) = diagnose(facts)

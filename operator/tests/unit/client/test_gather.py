@@ -41,7 +41,11 @@ class Api(KubeApi):
         return True
 
     def list(
-        self, kind: Kind, namespace: str = "", labels: Mapping[str, str] | None = None
+        self,
+        kind: Kind,
+        namespace: str = "",
+        labels: Mapping[str, str] | None = None,
+        selector: str = "",
     ) -> list[Manifest]:
         is_operators = "app.kubernetes.io/name" in (labels or {})
         found = self._pods if kind is kinds.POD and not is_operators else []

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
 from penstock.contract import naming
 from penstock.controller.reconciler import Reconciler, StreamChanged
@@ -24,17 +25,27 @@ class Turns(WorkQueue):
     def __init__(self, cluster: FakeCluster) -> None:
         super().__init__()
         self.leads = False
+        self.watched = {KEY.namespace}
         self.queued: list[Key] = []
         self.edits: list[Key] = []
         self.slowly: list[Key] = []
         self.standby = Standby(
             lambda: Reconciler(
-                cluster.api, cluster.cache, cluster.metrics, cluster.settings, cluster.clock
+                cluster.api,
+                cluster.cache,
+                cluster.metrics,
+                cluster.settings,
+                cluster.clock,
+                is_watched=self.is_watched,
             ),
             cluster.cache,
             self,
             lambda: self.leads,
+            self.is_watched,
         )
+
+    def is_watched(self, namespace: str) -> bool:
+        return namespace in self.watched
 
     def add(self, key: Key, *, edit: bool = False) -> None:
         (self.edits if edit else self.queued).append(key)
@@ -188,3 +199,28 @@ def test_an_edit_while_nobody_led_goes_first() -> None:
     turns.leads = True
     turns.standby.take_over()
     assert (turns.edits, turns.slowly) == ([KEY], [KEY, OTHER])
+
+
+async def test_a_namespace_that_loses_its_labels_is_left_alone_until_it_has_them_again() -> None:
+    """What runs there is not touched; an edit of that time is applied later."""
+    cluster = FakeCluster()
+    turns = Turns(cluster)
+    turns.leads = True
+    turns.standby.stream_changed(cluster.api.put(samples.stream()), listed=False)
+    assert await turns.standby.reconcile(KEY) is not None
+    turns.watched.clear()
+    turns.standby.namespace_changed(Key("", KEY.namespace))
+    assert turns.slowly == [KEY]
+    writes, queued = list(cluster.api.writes), (list(turns.queued), list(turns.edits))
+    edited = cluster.api.one(kinds.STREAM, KEY.name)
+    edited["spec"]["executor"] = {"cores": 2}
+    turns.standby.stream_changed(cluster.api.put(edited), listed=False)
+    turns.standby.child_changed(KEY)
+    assert (turns.queued, turns.edits) == queued
+    assert await turns.standby.reconcile(KEY) is None
+    assert cluster.api.writes == writes
+    turns.watched.add(KEY.namespace)
+    turns.standby.namespace_changed(Key("", KEY.namespace))
+    assert turns.slowly == [KEY, KEY]
+    assert await turns.standby.reconcile(KEY) is not None
+    assert cluster.api.writes != writes

@@ -488,6 +488,26 @@ def test_numbers_alone_are_written_about_every_thirty_seconds(cluster: FakeClust
     assert cluster.status.epoch == 13
 
 
+def test_numbers_are_rarer_with_thousands_of_streams(cluster: FakeCluster) -> None:
+    """With three thousand, every ninety seconds. What else changes is written at once."""
+    for number in range(2999):
+        other = samples.stored()
+        other["metadata"] |= {"name": f"other-{number}", "uid": str(number)}
+        cluster.cache.put(other)
+    cluster.clock.advance(120)
+    cluster.report(epoch=10)
+    assert cluster.reconcile() == ["status"]
+    cluster.clock.advance(60)
+    cluster.report(epoch=70)
+    assert cluster.reconcile() == []
+    cluster.clock.advance(30)
+    assert cluster.reconcile() == ["status"]
+    assert cluster.status.epoch == 70
+    cluster.clock.advance(1)
+    cluster.report(epoch=71, state=QueryState.WAITING_FOR_CORES)
+    assert cluster.reconcile() != []
+
+
 def test_the_time_of_the_last_commit_outlives_the_driver(cluster: FakeCluster) -> None:
     """An alert needs it most while no driver runs. The interval comes from the spec."""
     labels = {"namespace": "default", "name": "flags"}

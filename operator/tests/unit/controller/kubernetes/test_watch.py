@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -249,7 +250,6 @@ async def test_the_lists_of_a_start_queue_nothing(monkeypatch: pytest.MonkeyPatc
             configuration,
             Metrics(),
             settings=samples.SETTINGS,
-            namespaces=[],
             stop=asyncio.Event(),
         )
     assert (queued, added) == ([], [FLAGS])
@@ -316,7 +316,8 @@ def test_the_server_sends_only_objects_of_streams_of_the_class_and_no_executors(
             """Nobody calls it."""
 
     changes: Any = Changes()
-    watches = _watches(nobody, nobody, changes, class_name, ["one", "two"])
+    settings = replace(samples.SETTINGS, class_name=class_name, watch_namespaces=("one", "two"))
+    watches = _watches(nobody, nobody, changes, settings)
     selectors = {(watch.kind.kind, watch._selector) for watch in watches}
     expected = f"penstock.dev/stream,{of_class}"
     driver = "app.kubernetes.io/component=driver"

@@ -1,4 +1,7 @@
-"""A query with state whose checkpoint is in an object store: it needs no volume."""
+"""A query with state whose checkpoint is in an object store: it needs no volume.
+
+The store's certificate is of an authority of its own, as docs/how-to/object-store.md has it.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,7 @@ from testkit.wait import wait_for
 pytestmark = pytest.mark.timeout(900)
 
 NUMBERS = range(20)
+TRUSTSTORE = "-Djavax.net.ssl.trustStore=/authorities/bundle.jks"
 
 
 @pytest.fixture
@@ -44,6 +48,13 @@ def in_store(store: ClusterObjectStore, bucket: str) -> dict[str, Any]:
             "secretAccessKeySecret": {"name": store.secret, "key": store.secret_key_entry},
         }
     }
+
+
+def authorities(store: ClusterObjectStore, role: str) -> dict[str, Any]:
+    """The spec of the pod template that mounts the truststore."""
+    mount = {"name": "authorities", "mountPath": "/authorities", "readOnly": True}
+    volume = {"name": "authorities", "configMap": {"name": store.authorities}}
+    return {"volumes": [volume], "containers": [{"name": role, "volumeMounts": [mount]}]}
 
 
 @dataclass
@@ -78,10 +89,12 @@ class Counting:
             checkpoint=in_store(store, bucket or store.bucket),
         )  # fmt: skip
         stream = small_stream(name, spec)
-        if tolerant:
-            template = {"podTemplate": {"spec": {"tolerations": QUICK_EVICTION}}}
-            for role in ("driver", "executor"):
-                stream["spec"][role] |= template
+        for role in ("driver", "executor"):
+            stream["spec"][role].setdefault("javaOptions", []).append(TRUSTSTORE)
+            template = authorities(store, role)
+            if tolerant:
+                template["tolerations"] = QUICK_EVICTION
+            stream["spec"][role]["podTemplate"] = {"spec": template}
         kube.apply(stream)
         return it
 

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from testkit.certificates import Authority
 from testkit.kafka.broker import Broker, free_ports
 from testkit.kafka.jars import kafka_jars
 
@@ -38,7 +39,7 @@ class SecureBroker(Broker):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.sasl_port, self.oauth_port, self.mutual_port = free_ports(3)
-        make_certificates(folder)
+        _make_certificates(folder)
         super().__init__(folder, kafka_jars())
 
     @property
@@ -154,16 +155,11 @@ def running_secured(broker: AnyBroker) -> Iterator[AnyBroker]:
         broker.kill()
 
 
-def make_certificates(folder: Path) -> None:
-    """Creates an authority and certificates for broker and client (PEM, PKCS #8)."""
-    _openssl(folder, "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 "
-             "-subj /CN=test-authority")  # fmt: skip
-    (folder / "san").write_text("subjectAltName=IP:127.0.0.1")
+def _make_certificates(folder: Path) -> None:
+    """Those of broker and client, and the Secrets' files."""
+    authority = Authority(folder)
     for name in ("broker", "client"):
-        _openssl(folder, f"req -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.csr "
-                 f"-subj /CN={name}")  # fmt: skip
-        _openssl(folder, f"x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial "
-                 f"-days 2 -extfile san -out {name}.crt")  # fmt: skip
+        authority.certify(name)
     pair = (folder / "broker.key").read_text() + (folder / "broker.crt").read_text()
     (folder / "broker.pem").write_text(pair)
     files = {
@@ -177,9 +173,3 @@ def make_certificates(folder: Path) -> None:
         path = folder / "secrets" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-
-
-def _openssl(folder: Path, arguments: str) -> None:
-    subprocess.run(
-        ["openssl", *arguments.split()], cwd=folder, check=True, capture_output=True, timeout=60
-    )

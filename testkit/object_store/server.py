@@ -42,11 +42,11 @@ def object_store(folder: Path) -> Iterator[LocalObjectStore]:
 
 
 @contextlib.contextmanager
-def served_with_tls(store: LocalObjectStore, certificates: Path) -> Iterator[str]:
-    """The same objects behind another endpoint, with broker.crt of `make_certificates`."""
+def served_with_tls(store: LocalObjectStore, certificate: Path, key: Path) -> Iterator[str]:
+    """The same objects behind another endpoint, with this certificate."""
     (port,) = free_ports(1)
-    pair = ["--cert", str(certificates / "broker.crt"), "--key", str(certificates / "broker.key")]
-    process = _server(store, port, certificates / "versitygw.log", *pair)
+    pair = ["--cert", str(certificate), "--key", str(key)]
+    process = _server(store, port, certificate.with_name("versitygw.log"), *pair)
     try:
         wait_until_ready("the object store with TLS", [process], lambda: listens(port))
         yield f"https://127.0.0.1:{port}"

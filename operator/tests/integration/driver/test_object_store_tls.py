@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,8 @@ import pytest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
+from testkit.certificates import Authority
 from testkit.driver.driver_process import driver
-from testkit.kafka.secure_broker import make_certificates
 from testkit.kafka.topics import Topics, number_flow
 from testkit.object_store.server import LocalObjectStore, served_with_tls
 from testkit.object_store.streams import CheckpointBucket
@@ -24,11 +23,17 @@ POD = {naming.ENV_POD_UID: "pod"}
 
 
 @pytest.fixture
-def tls_bucket(s3: LocalObjectStore, tmp_path: Path) -> Iterator[CheckpointBucket]:
-    certificates = tmp_path / "certificates"
-    certificates.mkdir()
-    make_certificates(certificates)
-    with served_with_tls(s3, certificates) as endpoint:
+def authority(tmp_path: Path) -> Authority:
+    folder = tmp_path / "certificates"
+    folder.mkdir()
+    return Authority(folder)
+
+
+@pytest.fixture
+def tls_bucket(
+    s3: LocalObjectStore, authority: Authority, tmp_path: Path
+) -> Iterator[CheckpointBucket]:
+    with served_with_tls(s3, *authority.certify("store")) as endpoint:
         yield replace(CheckpointBucket.made(s3, tmp_path), endpoint=endpoint)
 
 
@@ -42,17 +47,14 @@ def flow(topics: Topics, bucket: CheckpointBucket, *options: str) -> ContinuousS
 
 
 def test_its_truststore_is_named_in_the_options_of_java(
-    topics: Topics, class_path: str, tls_bucket: CheckpointBucket, tmp_path: Path
+    topics: Topics,
+    class_path: str,
+    tls_bucket: CheckpointBucket,
+    authority: Authority,
+    tmp_path: Path,
 ) -> None:
     """Logs and state are written."""
-    store = tmp_path / "authorities.jks"
-    authority = tmp_path / "certificates" / "ca.crt"
-    keytool = "keytool -importcert -noprompt -alias ca -storetype JKS -storepass changeit"
-    subprocess.run(
-        [*keytool.split(), "-file", str(authority), "-keystore", str(store)],
-        check=True, capture_output=True, timeout=60,
-    )  # fmt: skip
-    it = flow(topics, tls_bucket, f"-Djavax.net.ssl.trustStore={store}")
+    it = flow(topics, tls_bucket, f"-Djavax.net.ssl.trustStore={authority.truststore()}")
     with driver(it, tmp_path, class_path, environment=POD) as process:
         process.wait_ready()
         sink = it.spec.sink.kafka

@@ -1,6 +1,7 @@
 """Measures the operator with many running streams, on a real API server with TLS.
 
     python -m benchmarks.scale --streams 300 [--json FILE]
+    python -m benchmarks.scale --json FILE --picture FILE.svg
 
 The StatefulSet and garbage controllers are real. Kubelets and drivers are played: each pod becomes
 ready, and each driver writes its report as a real one does. The operator is a process of its own.
@@ -25,7 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from aiohttp import ClientSession
 
+from benchmarks.scale_picture import draw
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.lenient_fields import at
@@ -60,6 +63,11 @@ class Shown(Figures):
 
 class ReportingFleet(Fleet):
     """A fleet whose drivers report as real ones do."""
+
+    def __init__(self, server: ApiServer, session: ClientSession, user: Fleet) -> None:
+        """The user edits by connections of his own: nobody's kubectl waits for drivers'."""
+        super().__init__(server, session, len(user.keys))
+        self._user = user
 
     async def play_kubelets(self, executors: int) -> None:
         """Waits for each driver's pod, makes it ready, and creates its executors."""
@@ -112,15 +120,15 @@ class ReportingFleet(Fleet):
     async def edit(self, key: Key) -> float:
         """Edits a stream, without a rollout. Returns the seconds until the status has it."""
         path = kinds.STREAM.path(key.namespace, key.name)
-        stream = await self.request("GET", path)
+        stream = await self._user.request("GET", path)
         before = at(stream, "spec", "checkpoint", "volume", "reclaimPolicy")
         policy = "Retain" if before == "Delete" else "Delete"
         body = {"spec": {"checkpoint": {"volume": {"reclaimPolicy": policy}}}}
         begun = time.monotonic()
-        edited = await self.request("PATCH", path, body, "merge-patch+json")
+        edited = await self._user.request("PATCH", path, body, "merge-patch+json")
         generation = edited["metadata"]["generation"]
         while True:
-            stream = await self.request("GET", path)
+            stream = await self._user.request("GET", path)
             if at(stream, "status", "observedGeneration") == generation:
                 return time.monotonic() - begun
             await asyncio.sleep(0.05)
@@ -212,10 +220,11 @@ async def window(
 
 
 async def measure(server: ApiServer, given: argparse.Namespace, folder: Path) -> Figures:
-    async with client(server) as session:
+    async with client(server) as drivers, client(server) as user:
         operator = Operator(server, folder / "operator.log")
+        fleet = ReportingFleet(server, drivers, Fleet(server, user, given.streams))
         try:
-            return await _phases(ReportingFleet(server, session, given.streams), operator, given)
+            return await _phases(fleet, operator, given)
         finally:
             operator.end(signal.SIGKILL)
 
@@ -304,14 +313,26 @@ def main() -> None:
         "--every", type=float, default=NUMBERS_INTERVAL_SECONDS, help="seconds between two reports"
     )
     parser.add_argument("--seconds", type=float, default=120.0, help="of the measurement")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--json", type=Path, help="the runs so far, to which this one is added")
+    parser.add_argument("--label", default="", help="what the run is named in the picture")
+    parser.add_argument("--picture", type=Path, help="draw the runs of --json, and run nothing")
     given = parser.parse_args()
+    if given.picture is not None and given.json is None:
+        parser.error("--picture needs --json")
+    runs: list[Any] = []
+    if given.json is not None and given.json.exists():
+        runs += json.loads(given.json.read_text())
+    if given.picture is not None:
+        draw(runs, given.picture)
+        return
     with tempfile.TemporaryDirectory() as folder, control_plane() as server:
         server.kube("default").wait_until_served("cstream")
         bounded = asyncio.wait_for(measure(server, given, Path(folder)), _LIMIT_SECONDS)
         found = asyncio.run(bounded)
     if given.json is not None:
-        given.json.write_text(json.dumps(found, indent=2) + "\n")
+        rounded = {name: round(value, 3) for name, value in found.items()}
+        runs.append({"label": given.label, "figures": rounded})
+        given.json.write_text(json.dumps(runs, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -210,7 +210,8 @@ def test_on_call_without_a_checkout(reader: Reader, installation: Installation) 
 def test_the_quickstart(reader: Reader, installation: Installation) -> None:
     """Its stream. What comes before needs a registry, and the broker's tools."""
     kafka = {"my-cluster-kafka-bootstrap": "kafka"}
-    for section in ("A stream", "Kill the driver", "Make a mistake", "Clean up"):
+    sections = ("A stream", "Kill the driver", "Change the query", "Make a mistake", "Clean up")
+    for section in sections:
         reader.follow("quickstart.md", section, **kafka)
     kube = installation.kube(demo.NAMESPACE)
     assert kube.run("get", KIND, "--output=name").strip() == ""

@@ -29,12 +29,14 @@ INTERRUPTED = 130
 _NUMBERS_INTERVAL = timedelta(seconds=30)
 
 # As k8s.io/apimachinery/pkg/labels parses it, but for numeric comparisons.
-_LABEL = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
-_VALUES = rf"\(\s*{_LABEL}(?:\s*,\s*{_LABEL})*\s*\)"
-_REQUIREMENT = (
-    rf"\s*(?:!?\s*{_LABEL}|{_LABEL}\s*(?:==?|!=)\s*{_LABEL}|{_LABEL}\s+(?:in|notin)\s+{_VALUES})\s*"
+_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_KEY = rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}"
+_VALUE = rf"(?:{_NAME})?"
+_VALUES = rf"\(\s*(?:{_NAME}|{_VALUE}(?:\s*,\s*{_VALUE})+)\s*\)"
+_REQUIREMENT = "|".join(
+    [rf"!?\s*{_KEY}", rf"{_KEY}\s*(?:==?|!=)\s*{_VALUE}", rf"{_KEY}\s+(?:in|notin)\s+{_VALUES}"]
 )
-_LABEL_SELECTOR = re.compile(rf"{_REQUIREMENT}(?:,{_REQUIREMENT})*")
+_LABEL_SELECTOR = re.compile(rf"\s*(?:{_REQUIREMENT})\s*(?:,\s*(?:{_REQUIREMENT})\s*)*")
 
 _EPILOG = """
 Use "penstock COMMAND --help" for more information about a command.
@@ -297,7 +299,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 
 def _label_selector(text: str) -> str:
-    """Refuses what the API server would refuse, or take for another selector."""
+    """Refuses what the API server would refuse again and again, while nothing is looked after."""
     if text and not _LABEL_SELECTOR.fullmatch(text):
         raise argparse.ArgumentTypeError(
             f"must be a label selector such as 'streams=yes' or 'team in (data, ml),!legacy', "

@@ -160,6 +160,11 @@ class OperatorFacts:
         return next(iter(self._values_of("--namespace-selector=")), "")
 
     @property
+    def selects_unknown(self) -> bool:
+        """Whether it watches namespaces by labels, and nobody could read which those are."""
+        return bool(self.namespace_selector) and self.selected is None
+
+    @property
     def class_name(self) -> str:
         """The class of the streams that it acts on; empty: those without a class."""
         return next(iter(self._values_of("--class-name=")), "")

@@ -126,6 +126,8 @@ class Reconciler:
         metrics.show_image_waiting(self._images.count_waiting)
         self._applier = Applier(api, now)
         self._known: defaultdict[Key, _Known] = defaultdict(_Known)
+        self._running, self._counted_at = 0, datetime.min.replace(tzinfo=UTC)
+        """How many streams are to run, and when they were counted."""
         self._parsing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By namespace; each as long as somebody waits for it or holds it."""
         self._threads = ThreadPoolExecutor(_THREADS, "parse")
@@ -172,9 +174,12 @@ class Reconciler:
         return raw if now < known.exists_until else await self._read_anew(key, raw)
 
     async def _read_anew(self, key: Key, seen: Manifest) -> Manifest | None:
-        """The stream as it is now. If it is gone, so is what the cache has shown."""
+        """The stream as it is now. If it is gone, so is what the cache has shown.
+
+        That of a namespace that has just lost its labels stays, for the day when it has them again.
+        """
         fresh = await self._read(key, self._api)
-        if fresh is None:
+        if fresh is None and self._is_watched(key.namespace):
             self._cache.forget_stream(seen)
         self._known[key].exists_until = self._now() + _STEADY
         return fresh
@@ -293,8 +298,13 @@ class Reconciler:
         return parsed
 
     def _numbers_interval(self) -> timedelta:
-        """How often one status gets new numbers: the more streams there are, the rarer."""
-        least = timedelta(seconds=self._cache.count_streams() / _NUMBERS_PER_SECOND)
+        """How often one status gets new numbers: the more streams run, the rarer."""
+        now = self._now()
+        if now != self._counted_at:  # each second
+            self._counted_at = now
+            images = [image for _, image in self._own_images()]
+            self._running = sum(not (image.stopped or image.finished) for image in images)
+        least = timedelta(seconds=self._running / _NUMBERS_PER_SECOND)
         return max(self._settings.numbers_interval, least)
 
     async def _parse_anew(self, key: Key, raw: Manifest, settings: Settings) -> ObservedStream:

@@ -5,7 +5,7 @@ An operator that waits for its turn watches like the leader, so it takes over wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from penstock.cluster.kinds import Key, Manifest
@@ -64,7 +64,7 @@ class Standby:
         """Queues the streams of a namespace that is watched from now on, or no longer is."""
         if self._leads():
             streams = self._cache.streams()
-            self._queue.spread([key for key in streams if key.namespace == namespace.name])
+            self._queue_all([key for key in streams if key.namespace == namespace.name])
 
     def _acts_on(self, key: Key) -> bool:
         return self._leads() and self._is_watched(key.namespace)
@@ -77,7 +77,10 @@ class Standby:
     def take_over(self) -> None:
         """Queues all streams, for a reconciler that remembers nothing of an earlier term."""
         self._reconciler = self._make_reconciler()
-        streams = self._cache.streams()
+        self._queue_all(list(filter(self._acts_on, self._cache.streams())))
+
+    def _queue_all(self, streams: Sequence[Key]) -> None:
+        """Those with edits that no operator has seen come first."""
         for key in filter(self._cache.is_edited, streams):
             self._queue.add(key, edit=True)
         self._queue.spread(streams)

@@ -260,8 +260,8 @@ class StreamStatus(Report):
     epoch: int | None = Field(
         None,
         description="The last epoch or batch with a commit in the checkpoint, by this query or an "
-        "earlier one: Ready says so if this one has committed none. Updated about every thirty "
-        "seconds.",
+        "earlier one: Ready says so if this one has committed none. Updated every thirty seconds, "
+        "or more rarely.",
     )
     last_commit_time: AwareDatetime | None = Field(
         None, description="When the last epoch was committed."
@@ -272,14 +272,15 @@ class StreamStatus(Report):
     )
     lag: int | None = Field(
         None,
-        description="Records between the committed and the newest offsets. Updated about every "
-        "thirty seconds.",
+        description="Records between the committed and the newest offsets. Updated every thirty "
+        "seconds, or more rarely.",
     )
     committed_offsets: list[CommittedOffset] | None = Field(
         None,
         max_length=MAX_COMMITTED_OFFSETS,
         description="How far each partition of a Kafka source is committed: the first "
-        f"{MAX_COMMITTED_OFFSETS} by topic and partition. Updated about every thirty seconds.",
+        f"{MAX_COMMITTED_OFFSETS} by topic and partition. Updated every thirty seconds, or "
+        "more rarely.",
         json_schema_extra=_map_list("topic", "partition"),
     )
     committed_offsets_omitted: int | None = Field(

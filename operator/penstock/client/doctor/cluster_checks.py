@@ -71,7 +71,7 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
             yield _class_missing(facts.operators, namespace, class_name)
         elif not looking_after:
             yield _not_watched(facts.operators, namespace, class_name)
-        elif len(looking_after) > 1:
+        elif len(looking_after) > 1 and not any(each.selects_unknown for each in looking_after):
             names = ", ".join(str(each.key) for each in looking_after)
             yield Finding(
                 Severity.PROBLEM,

@@ -102,9 +102,6 @@ class ObjectCache:
         """The keys of all streams."""
         return sorted(self._held[kinds.STREAM])
 
-    def count_streams(self) -> int:
-        return len(self._held[kinds.STREAM])
-
     def is_edited(self, key: Key) -> bool:
         """Whether the status of a stream does not know its newest spec."""
         held = self._held[kinds.STREAM].get(key)

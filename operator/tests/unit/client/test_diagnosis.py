@@ -196,6 +196,17 @@ def test_an_operator_that_selects_other_namespaces_is_named(
     assert all("streams=yes" in finding.action for finding in findings)
 
 
+@pytest.mark.parametrize(("selected", "reasons"), [(None, []), ({"default"}, ["TwoOperators"])])
+def test_two_operators_are_named_only_if_both_select_the_namespace(
+    selected: set[str] | None, reasons: list[str]
+) -> None:
+    """Whoever may not list namespaces does not know, and doctor says what it could not read."""
+    names = None if selected is None else frozenset(selected)
+    second = replace(operator("--namespace-selector=streams=yes"), selected=names)
+    findings = diagnose(facts_of(running(), operators=(operator(), second)))
+    assert [finding.reason for finding in findings] == reasons
+
+
 def test_a_class_that_no_operator_has_is_named() -> None:
     facts = facts_of(running(), operators=(operator("--class-name=blue"),))
     (finding,) = diagnose(facts)

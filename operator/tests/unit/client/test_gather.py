@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from penstock.client.cluster_facts import ClusterFacts, Right
+from penstock.client.cluster_facts import ClusterFacts, OperatorFacts, Right
 from penstock.client.doctor.diagnosis import diagnose
 from penstock.client.reading.api_client import KubeApi, Ran
 from penstock.client.reading.gather import NoStream, Scope, gather
@@ -17,6 +17,7 @@ from penstock.cluster import kinds
 from penstock.cluster.kinds import Kind, Manifest
 from penstock.cluster.rest import ApiError
 from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
+from testkit.controller.facts import operator
 from testkit.controller.fake_cluster import FakeCluster
 
 REACHED = PodCheck("0.1.0", (BrokerCheck("kafka.kafka:9092", Outcome.CONNECTED),))
@@ -31,6 +32,8 @@ class Api(KubeApi):
         cluster.settle()
         self.commands: list[Sequence[str]] = []
         self._ran = ran
+        self.operator: OperatorFacts | None = None
+        self.asked: list[tuple[Right, str]] = []
         self._stream = cluster.stream
         self._pods = [cluster.pod]
 
@@ -47,7 +50,11 @@ class Api(KubeApi):
         labels: Mapping[str, str] | None = None,
         selector: str = "",
     ) -> list[Manifest]:
+        if selector:
+            return [{"metadata": {"name": f"of {selector}"}}]
         is_operators = "app.kubernetes.io/name" in (labels or {})
+        if kind is kinds.DEPLOYMENT and self.operator is not None:
+            return [self.operator.deployment.manifest]
         found = self._pods if kind is kinds.POD and not is_operators else []
         return [each for each in found if each is not None]
 
@@ -55,6 +62,7 @@ class Api(KubeApi):
         raise ApiError(403, "Forbidden", "pods/proxy is forbidden")
 
     def allows(self, right: Right, user: str = "") -> bool:
+        self.asked.append((right, user))
         return True
 
     def run(self, path: str, container: str, command: Sequence[str], seconds: float) -> Ran:
@@ -99,3 +107,13 @@ def test_what_cannot_be_tried_inside_is_not_judged(ran: Ran | ApiError, why: str
 def test_a_name_that_does_not_exist_is_no_empty_answer() -> None:
     with pytest.raises(NoStream, match="no stream absent in the namespace default"):
         gather(Api(Ran(0, "")), lambda it: it.details(Scope("default", "absent")))
+
+
+def test_the_namespaces_that_an_operator_selects_are_asked_for() -> None:
+    """And whether it may list and watch them."""
+    api = Api(Ran(0, REACHED.to_json()))
+    api.operator = operator("--namespace-selector=streams=yes")
+    (found,) = read(api).operators or ()
+    assert found.selected == {"of streams=yes"}
+    rights = {(right.verb, right.resource) for right, user in api.asked if user}
+    assert {("list", "namespaces"), ("watch", "namespaces")} < rights

@@ -208,6 +208,8 @@ async def test_a_namespace_that_loses_its_labels_is_left_alone_until_it_has_them
     turns.leads = True
     turns.standby.stream_changed(cluster.api.put(samples.stream()), listed=False)
     assert await turns.standby.reconcile(KEY) is not None
+    labels = {"namespace": KEY.namespace, "name": KEY.name, "state": "Pending"}
+    assert cluster.metrics.registry.get_sample_value("penstock_stream_state", labels) == 1
     turns.watched.clear()
     turns.standby.namespace_changed(Key("", KEY.namespace))
     assert turns.slowly == [KEY]
@@ -219,8 +221,32 @@ async def test_a_namespace_that_loses_its_labels_is_left_alone_until_it_has_them
     assert (turns.queued, turns.edits) == queued
     assert await turns.standby.reconcile(KEY) is None
     assert cluster.api.writes == writes
+    assert cluster.metrics.registry.get_sample_value("penstock_stream_state", labels) is None
     turns.watched.add(KEY.namespace)
     turns.standby.namespace_changed(Key("", KEY.namespace))
-    assert turns.slowly == [KEY, KEY]
+    assert turns.edits[-1] == KEY
     assert await turns.standby.reconcile(KEY) is not None
     assert cluster.api.writes != writes
+
+
+async def test_a_stream_that_loses_its_label_while_it_is_reconciled_is_known_for_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is not gone, although nothing is done about it any more."""
+    cluster = FakeCluster()
+    turns = Turns(cluster)
+    turns.leads = True
+    turns.standby.stream_changed(cluster.api.put(samples.stream()), listed=False)
+
+    shown = cluster.cache.list
+
+    async def list_and_unlabel(*arguments: Any) -> list[Manifest]:
+        turns.watched.clear()
+        return await shown(*arguments)
+
+    monkeypatch.setattr(cluster.cache, "list", list_and_unlabel)
+    assert await turns.standby.reconcile(KEY) is None
+    assert cluster.api.writes == []
+    turns.watched.add(KEY.namespace)
+    turns.standby.namespace_changed(Key("", KEY.namespace))
+    assert turns.edits[-1] == KEY

@@ -25,6 +25,7 @@ from penstock.controller.kubernetes import api_client
 from penstock.controller.kubernetes import watch as watch_module
 from penstock.controller.kubernetes.api_client import KubernetesApiClient
 from penstock.controller.kubernetes.object_cache import ObjectCache
+from penstock.controller.kubernetes.selected_namespaces import SelectedNamespaces
 from penstock.controller.kubernetes.watch import Watch
 from penstock.controller.main import _watches
 from penstock.controller.metrics import Metrics
@@ -300,6 +301,28 @@ async def test_events_that_come_twice_or_late_change_nothing(waits: list[float])
     cache, queued = await watched(answers)
     assert queued == [FLAGS, FLAGS]
     assert await cache.get(kinds.ROLE, "default", "a") == role("a", 6)
+
+
+def namespace(name: str) -> Manifest:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+async def test_the_namespaces_of_a_selector_come_and_go(waits: list[float]) -> None:
+    """Also while nobody watched: a new list is without those that have lost their labels."""
+    answers = Answers()
+    answers.lists = [[[namespace("a"), namespace("b")]], [[namespace("b"), namespace("d")]]]
+    answers.watches = [
+        [("MODIFIED", namespace("b")), ("ADDED", namespace("c")), ("DELETED", namespace("c"))],
+        [ApiError(410, "Expired")],
+    ]
+    selected, changed = SelectedNamespaces(), list[Key]()
+    api: Any = answers
+    watch = Watch(api, selected, kinds.NAMESPACE, "", "streams=yes", changed.append)
+    task = asyncio.create_task(watch.run())
+    await answers.over.wait()
+    task.cancel()
+    assert [key.name for key in changed] == ["a", "b", "c", "c", "d", "a"]
+    assert [name in selected for name in "abcd"] == [False, True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,9 @@ def test_every_piece_of_yaml_fits_into_a_stream(text: str) -> None:
     Objects of other kinds are only parsed.
     """
     piece = yaml.safe_load(text)
-    if "streamDefaults" in piece:  # a value of the chart
+    if set(piece) == {"watchNamespaceSelector"}:
+        assert set(piece["watchNamespaceSelector"]) <= {"matchLabels", "matchExpressions"}
+    elif "streamDefaults" in piece:  # a value of the chart, like the one before
         defaults = StreamDefaults(piece["streamDefaults"])
         assert judge_defaults(defaults, PodSecurity.RESTRICTED) == []
     elif piece.get("kind", KIND) == KIND:

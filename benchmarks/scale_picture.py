@@ -15,9 +15,9 @@ _PANELS = {
     "cores of the operator": "cores",
     "MiB at most": "memory at most, MiB",
     "reads a stream and minute": "reads, for each stream and minute",
-    "edit of one, most s": "an edit of one stream, at most, seconds",
-    "edit of all, s until the last": "an edit of all, until the last, seconds",
-    "s from a start until each was reconciled": "from a start until each was looked at, seconds",
+    "edit of one, most s": "an edit of one stream, at most, s",
+    "edit of all, s until the last": "an edit of all, until the last, s",
+    "s from a start until each was reconciled": "from a start until all were looked at, s",
 }
 _COLOURS = ("#6e7781", "#1f6feb")
 
@@ -38,28 +38,33 @@ def draw(runs: Iterable[dict[str, Any]], file: Path) -> None:
                 _line(axes, [(each["streams"], each[name]) for each in found if name in each],
                       label, colour)  # fmt: skip
             axes.set_title(title, fontsize=9.5, loc="left")
-            axes.set_xscale("log")
             streams = sorted({int(run["streams"]) for found in by_label.values() for run in found})
             axes.set_xticks(streams, [f"{number:,}" for number in streams])
-            axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-            axes.set_xlim(streams[0] * 0.7, streams[-1] * 1.6)
+            axes.set_xlim(0, streams[-1] * 1.2)
             axes.set_ylim(bottom=0)
-            axes.margins(y=0.2)
+            axes.margins(y=0.25)
             axes.spines[["top", "right"]].set_visible(False)
         if len(by_label) > 1:
             handles, labels = figure.axes[1].get_legend_handles_labels()
-            figure.legend(handles, labels, loc="upper right", fontsize=8.5, frameon=False)
+            figure.legend(handles, labels, loc="upper right", fontsize=9, frameon=False, ncols=2)
         figure.text(0.5, 0.01, "running streams, each with a driver and four executors",
                     ha="center", fontsize=9)  # fmt: skip
-        figure.subplots_adjust(left=0.06, right=0.98, top=0.9, bottom=0.11, hspace=0.4, wspace=0.25)
+        figure.subplots_adjust(
+            left=0.06, right=0.98, top=0.87, bottom=0.11, hspace=0.4, wspace=0.25
+        )
         save(figure, file)
 
 
 def _line(axes: Axes, points: list[tuple[float, float]], label: str, colour: str) -> None:
     axes.plot(*zip(*points, strict=True), "o-", color=colour, label=label, markersize=5)
+    is_first = colour == _COLOURS[0]  # its numbers are above, the others' to the right
     for streams, value in points:
         axes.annotate(
             f"{value:.2f}" if value < 1 else f"{value:.0f}" if value >= 10 else f"{value:.1f}",
-            (streams, value), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=8,
+            (streams, value),
+            xytext=(0, 7) if is_first else (7, -5),
+            textcoords="offset points",
+            ha="center" if is_first else "left",
+            fontsize=8,
             color=colour,
-        )  # fmt: skip
+        )

@@ -17,6 +17,7 @@ from testkit.wait import wait_for
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1500)]
 
 KEYS = range(200_000)
+PRODUCER_QUEUE = 50_000
 # A kilobyte of state for each key, which does not compress away.
 LARGE_COUNTS = """
 SELECT key, CAST(count(*) AS STRING) AS value FROM (
@@ -51,7 +52,8 @@ def test_counts_are_exact_after_a_large_state_was_divided_anew(
             )
             stream.wait_ready()
             record_figure(f"seconds until Ready with {partitions} partitions", watch.seconds)
-        topics.send(source, KEYS)
+        for first in range(0, len(KEYS), PRODUCER_QUEUE):
+            topics.send(source, KEYS[first : first + PRODUCER_QUEUE])
         wait_for(
             "the exact counts",
             lambda wanted=sends: topics.last_values(sink) == dict.fromkeys(KEYS, wanted),

@@ -43,6 +43,8 @@ from testkit.kubernetes.api_server import ApiServer
 _SETTLE_SECONDS = 20.0
 _MEBIBYTE = 2**20
 _NOISE_HERTZ = 60
+# The API server keeps what has changed for a minute and a quarter at least.
+_FROZEN_SECONDS = 240.0
 _LIMIT_SECONDS = 5400.0
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? ([-+.e\d]+)$", re.MULTILINE)
 
@@ -176,6 +178,9 @@ class Operator:
     def end(self, with_signal: signal.Signals) -> None:
         self._process.end(with_signal)
 
+    def send(self, number: signal.Signals) -> None:
+        self._process.send(number)
+
     def cpu(self) -> float:
         times = self.psutil.cpu_times()
         return times.user + times.system
@@ -214,17 +219,35 @@ async def window(
     lasted = time.monotonic() - begun
     done = operator.counters() - before
     size, minutes = len(fleet.keys), lasted / 60
-    reads = sum(done[each] for each in done if each.split()[0] in ("get", "list"))
     ages = await fleet.number_ages()
     return {
         "cores of the operator": (operator.cpu() - cpu) / lasted,
         "MiB resident": operator.psutil.memory_info().rss / _MEBIBYTE,
-        "reads a stream and minute": reads / size / minutes,
+        "reads a stream and minute": _reads(done) / size / minutes,
         "reconciles a stream and minute": done["reconciles"] / size / minutes,
         "statuses a stream and minute": done["patch continuousstreams/status"] / size / minutes,
         "age of the numbers, median s": statistics.median(ages),
         "age of the numbers, most s": max(ages),
         **found,
+    }
+
+
+async def thaw(fleet: ReportingFleet, operator: Operator) -> Figures:
+    """What it takes after the API server has ended all watches, and forgotten their versions (410).
+
+    It does so with an operator that was frozen for some minutes.
+    """
+    before = operator.counters()
+    operator.send(signal.SIGSTOP)
+    await asyncio.sleep(_FROZEN_SECONDS)
+    operator.send(signal.SIGCONT)
+    seconds = await fleet.edit(random.choice(fleet.keys))
+    await asyncio.sleep(_SETTLE_SECONDS)
+    done = operator.counters() - before
+    return {
+        "after a freeze: lists": sum(n for name, n in done.items() if name.startswith("list ")),
+        "after a freeze: reads a stream": _reads(done) / len(fleet.keys),
+        "after a freeze: edit of one, s": seconds,
     }
 
 
@@ -260,6 +283,7 @@ async def _phases(fleet: ReportingFleet, operator: Operator, given: argparse.Nam
         found.update({f"with a noisy tenant: {name}": value for name, value in noisy.items()})
         found["edit of all, s until the last"] = await fleet.edit_all()
         found["KiB of /metrics"] = len(operator.page()) / 1024
+        found.update(await thaw(fleet, operator))
         await asyncio.sleep(_SETTLE_SECONDS)
         found["MiB at most"] = operator.peak()
         operator.end(signal.SIGKILL)
@@ -269,10 +293,7 @@ async def _phases(fleet: ReportingFleet, operator: Operator, given: argparse.Nam
             await asyncio.sleep(0.5)
         found["s from a start until each was reconciled"] = time.monotonic() - started
         found["MiB at most after a start"] = operator.peak()
-        found["reads of a start, a stream"] = (
-            sum(n for name, n in operator.counters().items() if name[:3] in ("get", "lis"))
-            / given.streams
-        )
+        found["reads of a start, a stream"] = _reads(operator.counters()) / given.streams
     return found
 
 
@@ -297,6 +318,10 @@ def _executor(key: Key, driver: Manifest, number: int) -> Manifest:
         },
         "spec": {"containers": [container]},
     }
+
+
+def _reads(requests: Counter[str]) -> int:
+    return sum(n for name, n in requests.items() if name.split()[0] in ("get", "list"))
 
 
 def _is_behind(stream: Manifest) -> bool:

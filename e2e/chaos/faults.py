@@ -232,7 +232,11 @@ def edit_while_leader_dies(target: Target) -> None:
 
 
 def kill_leader(target: Target) -> None:
-    """Kills the operator's process that leads."""
+    """Kills the operator's process that leads; one that was just killed has none for a while."""
+    wait_for("the leader's process killed", lambda: _kill_leader(target), 60)
+
+
+def _kill_leader(target: Target) -> bool:
     kube = replace(target.stream.kube, namespace=NAMESPACE)
     lease = kube.get("lease", OPERATOR)
     assert lease is not None
@@ -240,8 +244,7 @@ def kill_leader(target: Target) -> None:
     assert pod is not None
     # Its children end with it, perhaps before their turn.
     kill = "kill -KILL ${process#/proc/} && echo sent || :"
-    killed = target.processes(pod, "penstock|python.*", kill)
-    assert "sent" in killed
+    return "sent" in target.processes(pod, "penstock|python.*", kill)
 
 
 def wait_for_another_revision(target: Target, revision: str) -> None:

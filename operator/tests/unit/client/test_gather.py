@@ -114,6 +114,6 @@ def test_the_namespaces_that_an_operator_selects_are_asked_for() -> None:
     api = Api(Ran(0, REACHED.to_json()))
     api.operator = operator("--namespace-selector=streams=yes")
     (found,) = read(api).operators or ()
-    assert found.selected == {"of streams=yes"}
+    assert found.selected == frozenset({"of streams=yes"})
     rights = {(right.verb, right.resource) for right, user in api.asked if user}
     assert {("list", "namespaces"), ("watch", "namespaces")} < rights

@@ -32,6 +32,8 @@ from benchmarks.scale_picture import draw
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.lenient_fields import at
+from penstock.cluster.objects import Object
+from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
 from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS
 from testkit.controller import samples
@@ -136,7 +138,9 @@ class ReportingFleet(Fleet):
         """Looks at all of them now and then: a look at each would be most of the load."""
         begun = time.monotonic()
         await in_turn(map(self._patch, self.keys))
-        while any(map(_is_behind, await self._user.streams())):  # noqa: ASYNC110
+        while any(  # noqa: ASYNC110
+            StreamImage.of(Object(stream)).edited for stream in await self._user.streams()
+        ):
             await asyncio.sleep(5)
         return time.monotonic() - begun
 
@@ -322,12 +326,6 @@ def _executor(key: Key, driver: Manifest, number: int) -> Manifest:
 
 def _reads(requests: Counter[str]) -> int:
     return sum(n for name, n in requests.items() if name.split()[0] in ("get", "list"))
-
-
-def _is_behind(stream: Manifest) -> bool:
-    """Whether its status is of an earlier spec."""
-    observed: int | None = at(stream, "status", "observedGeneration")
-    return bool(observed != stream["metadata"]["generation"])
 
 
 def _state(stream: Manifest) -> Any:

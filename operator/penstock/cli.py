@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -27,16 +26,6 @@ from penstock.validation.rules.pod_security import PodSecurity
 INTERRUPTED = 130
 # The contract's NUMBERS_INTERVAL_SECONDS, whose module takes long to import.
 _NUMBERS_INTERVAL = timedelta(seconds=30)
-
-# As k8s.io/apimachinery/pkg/labels parses it, but for numeric comparisons.
-_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_KEY = rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}"
-_VALUE = rf"(?:{_NAME})?"
-_VALUES = rf"\(\s*(?:{_NAME}|{_VALUE}(?:\s*,\s*{_VALUE})+)\s*\)"
-_REQUIREMENT = "|".join(
-    [rf"!?\s*{_KEY}", rf"{_KEY}\s*(?:==?|!=)\s*{_VALUE}", rf"{_KEY}\s+(?:in|notin)\s+{_VALUES}"]
-)
-_LABEL_SELECTOR = re.compile(rf"\s*(?:{_REQUIREMENT})\s*(?:,\s*(?:{_REQUIREMENT})\s*)*")
 
 _EPILOG = """
 Use "penstock COMMAND --help" for more information about a command.
@@ -300,9 +289,11 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 def _label_selector(text: str) -> str:
     """Refuses what the API server would refuse again and again, while nothing is looked after."""
-    if text and not _LABEL_SELECTOR.fullmatch(text):
+    from penstock.validation.rules.metadata import is_label_selector
+
+    if text and not is_label_selector(text):
         raise argparse.ArgumentTypeError(
-            f"must be a label selector such as 'streams=yes' or 'team in (data, ml),!legacy', "
+            "must be a label selector such as 'streams=yes' or 'team in (data, ml),!legacy', "
             f"not {text!r}"
         )
     return text

@@ -302,8 +302,9 @@ class Reconciler:
         now = self._now()
         if now != self._counted_at:  # each second
             self._counted_at = now
-            images = [image for _, image in self._own_images()]
-            self._running = sum(not (image.stopped or image.finished) for image in images)
+            self._running = sum(
+                not (image.stopped or image.finished) for _, image in self._own_images()
+            )
         least = timedelta(seconds=self._running / _NUMBERS_PER_SECOND)
         return max(self._settings.numbers_interval, least)
 

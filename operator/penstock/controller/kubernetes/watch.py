@@ -25,7 +25,7 @@ _SHORT_SECONDS = 1.0
 _LIST_ANEW = (410, 413)
 
 
-class Shown(Protocol):
+class ShownObjects(Protocol):
     """What a watch fills. Each method returns what is to be looked at again."""
 
     def put(self, manifest: Manifest, *, listed: bool = False) -> Key | None: ...
@@ -41,7 +41,7 @@ class Watch:
     def __init__(
         self,
         api: KubernetesApiClient,
-        cache: Shown,
+        shown: ShownObjects,
         kind: Kind,
         namespace: str,
         selector: str,
@@ -55,7 +55,7 @@ class Watch:
         """Up to which version the cache has everything; empty before a list."""
         self._failures = 0
         """In a row, since the last event or bookmark."""
-        self._api, self._cache, self._on_change = api, cache, on_change
+        self._api, self._shown, self._on_change = api, shown, on_change
         self._namespace, self._selector = namespace, selector
 
     @property
@@ -97,9 +97,9 @@ class Watch:
             self._heard = time.monotonic()
             for manifest in page:
                 keys.add(Object(manifest).key)
-                self._changed(self._cache.put(manifest, listed=True))
+                self._changed(self._shown.put(manifest, listed=True))
             await asyncio.sleep(0)  # a large cluster has many pages, and others wait
-        for key in self._cache.retain(self.kind, self._namespace, keys):
+        for key in self._shown.retain(self.kind, self._namespace, keys):
             self._changed(key)
         self.listed.set()
         self._version = version
@@ -110,9 +110,9 @@ class Watch:
         async for change, found in events:
             self._heard, self._failures = time.monotonic(), 0
             if change in ("ADDED", "MODIFIED"):
-                self._changed(self._cache.put(found))
+                self._changed(self._shown.put(found))
             elif change == "DELETED":
-                self._changed(self._cache.remove(found))
+                self._changed(self._shown.remove(found))
             self._version = text(at(found, "metadata", "resourceVersion")) or self._version
 
     def _changed(self, key: Key | None) -> None:

@@ -181,11 +181,24 @@ def test_a_release_scrapes_the_drivers_of_its_class_only(class_name: str) -> Non
     assert ("matchExpressions" in drivers["spec"]["selector"]) is not bool(class_name)
 
 
-def test_namespaces_by_label_are_a_selector_and_a_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The policy on drivers holds in all namespaces: they run on where a label is gone."""
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """The settings with which the operator's own program was run, which then does nothing."""
     ran: list[Settings] = []
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(main, "run", lambda settings, **_: ran.append(settings))
+    return ran
+
+
+def _run_the_operator(rendered: list[dict[str, Any]]) -> None:
+    """By the command line of its container."""
+    (deployment,) = [it for it in rendered if it["kind"] == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert cli.main(container["args"]) == 0
+
+
+def test_namespaces_by_label_are_a_selector_and_a_right(ran: list[Settings]) -> None:
+    """The policy on drivers holds in all namespaces: they run on where a label is gone."""
     selector = {
         "matchLabels": {"streams": "yes"},
         "matchExpressions": [
@@ -196,8 +209,7 @@ def test_namespaces_by_label_are_a_selector_and_a_right(monkeypatch: pytest.Monk
     }
     value = f"--set-json=watchNamespaceSelector={json.dumps(selector)}"
     rendered = _rendered("one", "penstock", *EVERYTHING, value)
-    (operator,) = [document for document in rendered if document["kind"] == "Deployment"]
-    assert cli.main(operator["spec"]["template"]["spec"]["containers"][0]["args"]) == 0
+    _run_the_operator(rendered)
     (settings,) = ran
     assert (settings.watch_namespace_selector, settings.watch_namespaces) == (
         "streams=yes,team in (data,ml),!legacy,penstock.dev/a",
@@ -283,11 +295,7 @@ def test_what_a_platform_team_sets_reaches_the_operator() -> None:
     assert json.loads(options["stream-defaults"]) == DEFAULTS
 
 
-def test_how_much_is_done_at_once_reaches_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the command line of its container, which the operator's own program reads."""
-    ran: list[Settings] = []
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(main, "run", lambda settings, **_: ran.append(settings))
+def test_how_much_is_done_at_once_reaches_the_operator(ran: list[Settings]) -> None:
     queue = {
         "maxConcurrentReconciles": 7,
         "maxConcurrentReconcilesPerNamespace": 2,
@@ -296,10 +304,7 @@ def test_how_much_is_done_at_once_reaches_the_operator(monkeypatch: pytest.Monke
     }
     of_values = (f"--set-json=workQueue={json.dumps(queue)}", "--set=sparkImageMaxUnavailable=4")
     for values in ((), of_values):
-        rendered = _rendered("penstock", "default", *values)
-        (deployment,) = [it for it in rendered if it["kind"] == "Deployment"]
-        (container,) = deployment["spec"]["template"]["spec"]["containers"]
-        assert cli.main(container["args"]) == 0
+        _run_the_operator(_rendered("penstock", "default", *values))
     found = [(settings.queue, settings.image_max_unavailable) for settings in ran]
     assert found == [(QueueLimits(), 3), (QueueLimits(7, 2, 1.5, 9), 4)]
 

@@ -63,6 +63,7 @@ def report(spec_hash: str, **fields: Any) -> DriverReport:
             "registered_executors": 4,
             "cores": 4,
             "registered_cores": 4,
+            "checkpoint_generation": 0,
             "epoch": 1,
             "committed": True,
             "proved": True,

@@ -68,6 +68,11 @@ class DriverReport(Report):
         description="Whether a query runs: while Starting, one that has not shown yet that it "
         "works; while Restarting, one that is left running, because it may continue.",
     )
+    repartitions_state: bool = Field(
+        False,
+        description="Whether the state gets other partitions before the query starts, which takes "
+        "as long as its size takes.",
+    )
     lag: int | None = Field(None, description="Records between committed and newest offsets.")
     committed_offsets: list[CommittedOffset] | None = Field(
         None,

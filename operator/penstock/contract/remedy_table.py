@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 NOTHING = "Nothing"
+# A new stream begins at startingOffsets, by default with the newest records.
+APPLY_ELSEWHERE = (
+    "note status.committedOffsets, delete the stream, and apply it again with them as "
+    "checkpoint.startFrom"
+)
 
 EDIT = "kubectl edit cstream {name} -n {namespace}"
 LOGS = "kubectl penstock logs {name} -n {namespace}"
@@ -281,15 +286,16 @@ ROWS: tuple[Remedy, ...] = (
         "CheckpointElsewhere",
         "Stalled: by the spec, the checkpoint is to be at another place than it is: a checkpoint "
         "does not move. What ran before keeps running.",
-        "Correct spec.checkpoint. To begin anew elsewhere, delete the stream and apply it again.",
+        f"Correct spec.checkpoint. For another place, {APPLY_ELSEWHERE}.",
         EDIT,
     ),
     Remedy(
         "CheckpointMissing",
         "Stalled: the volume claim with the stream's progress is gone, or its location in the "
         "object store is empty or another one.",
-        "Restore what the message names. Or begin another checkpoint.generation, and say with "
-        "startFrom where; or delete the stream and apply it again to start from startingOffsets.",
+        "Restore what the message names. Or begin another checkpoint.generation, with startFrom: "
+        "status.committedOffsets says how far the stream had come. Do not delete the stream before "
+        "you have noted them: a new one begins at startingOffsets.",
         CLAIMS,
     ),
     Remedy(
@@ -304,8 +310,8 @@ ROWS: tuple[Remedy, ...] = (
         "BucketNotFound",
         "The bucket of checkpoint.objectStore.location does not exist in the store. The driver "
         "looks again.",
-        "Create the bucket, or correct endpoint and region; for another location, delete the "
-        "stream and apply it again.",
+        f"Create the bucket, or correct endpoint and region; for another location, "
+        f"{APPLY_ELSEWHERE}.",
         EDIT,
     ),
     Remedy(
@@ -322,7 +328,7 @@ ROWS: tuple[Remedy, ...] = (
         "Stalled: the object store ignores the condition of a write (If-None-Match, If-Match), so "
         "that two drivers could write the same checkpoint.",
         "Use a store, or a version of it, with conditional writes, such as AWS S3, or a volume: "
-        "delete the stream and apply it again.",
+        f"{APPLY_ELSEWHERE}.",
         EDIT,
     ),
     Remedy(
@@ -603,7 +609,10 @@ ROWS: tuple[Remedy, ...] = (
         "CheckpointInUse",
         "Another driver holds the checkpoint: the lock on its volume, or the lease in its object "
         "store. A lease that nobody renews is free after 45 seconds.",
-        "Check the node of the previous pod: its process still runs.",
+        f"{NOTHING} for the first minute. If it lasts: on a volume, the previous pod's process "
+        "still runs on its node: end it, or repair the node. In an object store, look for a stream "
+        "of the same namespace and name with this location, such as in another cluster, and "
+        "suspend one of the two. Never delete penstock/lock or penstock/owner.",
         PODS,
     ),
     Remedy(

@@ -140,8 +140,7 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     moved = checkpoint_place.moved(stream, desired, children)
     if moved is not None:
         return unapplied(stream, children, moved, now)
-    is_on_volume = not desired.checkpoint_location
-    if is_on_volume and children.claim is None and _had_checkpoint(stream, children):
+    if _lacks_checkpoint(stream, desired, children):
         return unapplied(stream, children, missing_checkpoint(stream.name), now)
     held = held_back(stream, desired, children, now)
     if held is not None:
@@ -359,11 +358,21 @@ def _account_missing(name: str) -> Problem:
     )
 
 
-def _had_checkpoint(stream: ObservedStream, children: ObservedChildren) -> bool:
-    """Whether there is evidence that a checkpoint existed, also if the status was lost.
+def _lacks_checkpoint(
+    stream: ObservedStream, desired: Revision, children: ObservedChildren
+) -> bool:
+    """Whether the volume of the stream's checkpoint is gone, also if the status was lost.
 
-    The claim is created before the StatefulSet, so the latter shows that there was one.
+    The claim is created before the StatefulSet, so the latter shows that there was one. A new
+    generation needs no other, unless it begins where another one has arrived.
     """
+    if desired.checkpoint_location or children.claim is not None:
+        return False
+    wanted, effective = desired.stream.spec.checkpoint, stream.status.effective
+    ran = effective and effective.checkpoint_generation
+    begins = wanted.start_from is not None and wanted.start_from.generation is None
+    if begins and ran is not None and wanted.generation != ran:
+        return False
     return stream.status.epoch is not None or children.stateful_set is not None
 
 

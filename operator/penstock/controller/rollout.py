@@ -174,8 +174,9 @@ def _has_failed(
     report = pod.report if pod is not None and runs else None
     if outcome.state is StreamState.STALLED and report is not None:
         return True
-    if report is not None and report.state is QueryState.STARTING and report.query_runs:
-        return False  # a first batch may take long, and nothing is wrong with it
+    starting = report is not None and report.state is QueryState.STARTING
+    if report is not None and starting and (report.query_runs or report.repartitions_state):
+        return False  # a first batch, or a large state, may take long: nothing is wrong with it
     return rollout.was_ready and _time_left(rollout, newest, now) <= timedelta(0)
 
 

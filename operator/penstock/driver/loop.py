@@ -43,12 +43,14 @@ _STORE_AGAIN_SECONDS = 10.0
 # How long the user's code, plugins and catalogs may take in a step, in seconds, while the JVM
 # answers (hang_guard.py): a plan may read a table, and a module may load a model.
 _LONG_STEP_SECONDS = 3600.0
+# If it were ended too early, the next driver would begin it again, for ever.
+_REPARTITIONING_SECONDS = 24 * 3600.0
 # Steps that may take longer than RestartPolicy.step_timeout. The first DISCOVER waits for the JVM,
 # which may have to fetch dependencies.
 _STEP_TIMEOUTS = {
     Action.START_SESSION: _LONG_STEP_SECONDS,
     Action.CHECK_QUERY: _LONG_STEP_SECONDS,
-    Action.REPARTITION_STATE: _LONG_STEP_SECONDS,
+    Action.REPARTITION_STATE: _REPARTITIONING_SECONDS,
     Action.START_QUERY: _LONG_STEP_SECONDS,
     Action.DISCOVER: 300.0,
 }

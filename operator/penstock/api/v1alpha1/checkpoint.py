@@ -75,8 +75,8 @@ UPDATE_RULES: tuple[ValidationRule, ...] = (
     # It is required in an objectStore, so the rule is also about a change from and to a volume.
     ValidationRule(
         in_cel_only(cel_unchanged("checkpoint.objectStore.location")),
-        "checkpoint.objectStore.location cannot be changed, added or removed: delete the stream "
-        "and apply it again, which begins anew where there is no checkpoint yet",
+        "checkpoint.objectStore.location cannot be changed, added or removed: note "
+        "status.committedOffsets, delete the stream, and apply it again with them as startFrom",
     ),
 )
 

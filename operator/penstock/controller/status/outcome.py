@@ -10,6 +10,7 @@ from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import EditVerdict, Rollout, StreamState
 from penstock.cluster.assessment import Assessment
 from penstock.contract import naming
+from penstock.contract.remedy_table import APPLY_ELSEWHERE
 
 CHANGED_BY_OTHERS = "ChangedByOthers"
 _ADOPT = "spec.checkpoint.volume.adopt"
@@ -141,7 +142,8 @@ def missing_checkpoint(name: str) -> NotApplied:
     return NotApplied(
         "CheckpointMissing",
         f"The PersistentVolumeClaim {claim} with the stream's checkpoint is gone. Restore it "
-        f"under that name, or delete the stream and apply it again to start from startingOffsets",
+        "under that name; or begin another checkpoint.generation, with startFrom: "
+        "status.committedOffsets says how far the stream had come",
         retried=False,
     )
 
@@ -152,8 +154,8 @@ def checkpoint_elsewhere(was: str, wanted: str) -> NotApplied:
     return NotApplied(
         "CheckpointElsewhere",
         f"The stream's checkpoint is {at}, and by the spec, or the operator's streamDefaults, it "
-        f"is to be {to}. What ran before keeps running. Correct spec.checkpoint; or, to begin "
-        "anew there, delete the stream and apply it again",
+        f"is to be {to}. What ran before keeps running. Correct spec.checkpoint; or "
+        f"{APPLY_ELSEWHERE}",
         retried=False,
     )
 

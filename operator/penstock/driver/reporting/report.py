@@ -148,6 +148,7 @@ class ReportBuilder:
             committed=state.committed and query_state is not QueryState.STOPPING,
             proved=state.history.proved,
             query_runs=state.query_runs and query_state is not QueryState.STOPPING,
+            repartitions_state=observation.repartitions_state,
             lag=lag(*offsets) if offsets and observation.has_query else None,
             committed_offsets=committed,
             committed_offsets_omitted=omitted,

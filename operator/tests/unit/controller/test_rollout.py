@@ -162,11 +162,17 @@ def test_it_is_looked_at_by_its_deadline(cluster: FakeCluster) -> None:
     assert again <= timedelta(seconds=7)
 
 
-def test_a_first_batch_may_take_as_long_as_it_takes(cluster: FakeCluster) -> None:
-    fails(cluster, POD, QueryState.STARTING, query_runs=True)
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [("query_runs", "WaitingForFirstEpoch"), ("repartitions_state", "QueryStarting")],
+)
+def test_a_first_batch_or_a_large_state_may_take_as_long_as_it_takes(
+    report: str, reason: str, cluster: FakeCluster
+) -> None:
+    fails(cluster, POD, QueryState.STARTING, **{report: True})
     cluster.clock.advance(3600)
     steps(cluster)
-    assert conditions(cluster)["Reconciling"] == ("True", "WaitingForFirstEpoch")
+    assert conditions(cluster)["Reconciling"] == ("True", reason)
 
 
 def test_a_given_up_edit_is_not_tried_again_before_another_one(cluster: FakeCluster) -> None:

@@ -351,6 +351,29 @@ def test_a_lost_checkpoint_stalls_the_stream_instead_of_a_fresh_start(cluster: F
     assert cluster.condition("Stalled").reason == "CheckpointMissing"
 
 
+@pytest.mark.parametrize(
+    ("checkpoint", "runs"),
+    [
+        ({"generation": 1, "startFrom": {"offsetsByPartition": {"payments": {"0": 7}}}}, True),
+        ({"generation": 1, "startFrom": {"generation": 0}}, False),
+        ({"startFrom": {"offsets": "earliest"}}, False),
+    ],
+    ids=["begins anew", "begins where another has arrived", "is the lost one"],
+)
+def test_a_lost_checkpoint_does_not_hold_a_generation_that_needs_it_not(
+    checkpoint: dict[str, Any], runs: bool, cluster: FakeCluster
+) -> None:
+    cluster.api.remove(cluster.api.one(kinds.CLAIM, "flags-checkpoint"))
+    cluster.settle()
+    generation = {"checkpoint_generation": checkpoint.get("generation", 0)}
+    cluster.fails_with[samples.desired(checkpoint=checkpoint).spec_hash] = generation
+    cluster.apply(checkpoint=checkpoint)
+    cluster.settle()
+    assert cluster.api.has(kinds.CLAIM, "flags-checkpoint") is runs
+    stalled = cluster.condition("Stalled")
+    assert stalled.reason == ("NotStalled" if runs else "CheckpointMissing")
+
+
 def test_a_changed_or_deleted_child_is_restored(cluster: FakeCluster) -> None:
     driver = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
     driver["spec"]["replicas"] = 2

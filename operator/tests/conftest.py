@@ -14,7 +14,7 @@ from testkit.kafka.broker import Broker, running_broker
 from testkit.kafka.jars import connector_jars
 from testkit.kafka.topics import Topics, number_flow
 from testkit.object_store.proxy import S3Proxy, s3_proxy
-from testkit.object_store.server import ObjectStore, object_store
+from testkit.object_store.server import LocalObjectStore, ObjectStore, object_store
 from testkit.object_store.streams import CheckpointBucket
 from testkit.streams.streams import MICRO_BATCH
 
@@ -36,7 +36,7 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalObjectStore]:
     """An object store on loopback. A test makes a bucket of its own."""
     with object_store(tmp_path_factory.mktemp("s3")) as running:
         yield running

@@ -31,6 +31,41 @@ COUNTS: dict[str, Any] = {
     "sql": "SELECT CAST(value AS STRING) AS key, CAST(count(*) AS STRING) AS value FROM source "
     "GROUP BY CAST(value AS STRING)"
 }
+# The same by a processor in Python, with a state of each kind: Spark keeps each in a column family
+# of its own. A value is one number as long as they agree.
+OWN_COUNTS: dict[str, Any] = {
+    "python": {
+        "function": "own:counts",
+        "inline": """
+import pandas
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+class Counts(StatefulProcessor):
+    def init(self, handle):
+        self.number = handle.getValueState("number", "n INT")
+        self.copies = handle.getListState("copies", "value STRING")
+        self.kinds = handle.getMapState("kinds", "kind STRING", "n INT")
+
+    def handleInputRows(self, key, batches, timers):
+        came = [value for batch in batches for value in batch["value"]]
+        before = self.number.get()
+        number = len(came) + (before[0] if before else 0)
+        self.number.update((number,))
+        for value in came:
+            self.copies.appendValue((value,))
+        self.kinds.updateValue(("all",), (number,))
+        counts = {number, len(list(self.copies.get())), self.kinds.getValue(("all",))[0]}
+        yield pandas.DataFrame({"key": [key[0]], "value": [" ".join(map(str, counts))]})
+
+def counts(source):
+    return (
+        source.selectExpr("CAST(value AS STRING) AS key", "CAST(value AS STRING) AS value")
+        .groupBy("key")
+        .transformWithStateInPandas(Counts(), "key STRING, value STRING", "Update", "None")
+    )
+""",
+    }
+}
 # The modes whose queries never end, for tests that run in each of them.
 EACH_MODE = [
     pytest.param(CONTINUOUS, id="continuous"),

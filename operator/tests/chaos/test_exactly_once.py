@@ -17,10 +17,13 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract import naming
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from testkit.driver.checkpoints import folder_at
 from testkit.driver.driver_process import Process, driver, traffic
 from testkit.kafka.topics import Topics
+from testkit.object_store.server import LocalObjectStore
+from testkit.object_store.streams import CheckpointBucket
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import ASYNC, CONTINUOUS, kafka_to_kafka, stream
 from testkit.wait import wait_for
@@ -65,6 +68,49 @@ def unknown_to(folder: CheckpointFolder, topics: Topics, source: str, sink: str)
     }
 
 
+def kill_ahead_of(
+    folder: CheckpointFolder,
+    process: Process,
+    topics: Topics,
+    source: str,
+    sink: str,
+    record_figure: RecordFigure,
+) -> None:
+    """Kills a driver after an epoch, when the sink holds records that are not committed."""
+    in_doubt: list[int] = []
+
+    def is_ahead() -> bool:
+        unknown = unknown_to(folder, topics, source, sink)
+        in_doubt.append(len(unknown))
+        return bool(unknown)
+
+    process.wait_ready()
+    before = folder.progress.committed_epoch() or 0
+    wait_for("an epoch", lambda: (folder.progress.committed_epoch() or 0) > before)
+    process.kill(is_ahead)
+    record_figure("written and not committed when killed", in_doubt[-1])
+
+
+def last_received(
+    flow: ContinuousStream,
+    topics: Topics,
+    sink: str,
+    numbers: range,
+    folder: Path,
+    class_path: str,
+    environment: dict[str, str] | None = None,
+) -> Counter[int]:
+    """What the sink holds when a last driver has written all these numbers and stopped."""
+    with driver(flow, folder, class_path, environment=environment) as process:
+        process.wait_alive()
+        topics.wait_received(sink, numbers)
+        assert process.stop() == 0
+        assert process.warnings() == []
+    received = topics.received(sink)
+    assert set(received) == set(numbers)
+    return received
+
+
 def copies(received: Counter[int]) -> dict[int, int]:
     return {number: count for number, count in received.items() if count > 1}
 
@@ -97,35 +143,42 @@ def test_a_driver_is_killed(
     source, sink = topics.make(), topics.make()
     flow = flow_to(topics, source, sink, delivery, **more)
     folder = folder_at(tmp_path / "checkpoint")
-    in_doubt: list[int] = []
-
-    def is_ahead() -> bool:
-        unknown = unknown_to(folder, topics, source, sink)
-        in_doubt.append(len(unknown))
-        return bool(unknown)
-
     with traffic(topics, source) as sent:
         for _ in range(times):
             with driver(flow, tmp_path, class_path) as process:
-                process.wait_ready()
-                before = folder.progress.committed_epoch() or 0
-                wait_for("an epoch", lambda: (folder.progress.committed_epoch() or 0) > before)  # noqa: B023
-                process.kill(is_ahead)
-            record_figure("written and not committed when killed", in_doubt[-1])
-    numbers = range(sent[0])
-    with driver(flow, tmp_path, class_path) as process:
-        process.wait_alive()
-        received = topics.wait_received(sink, numbers)
-        assert process.stop() == 0
-        assert process.warnings() == []
-    received = topics.received(sink)
-    record_figure("records sent", len(numbers))
+                kill_ahead_of(folder, process, topics, source, sink, record_figure)
+    received = last_received(flow, topics, sink, range(sent[0]), tmp_path, class_path)
+    record_figure("records sent", sent[0])
     record_figure("copies", sum(received.values()) - len(received))
-    assert set(received) == set(numbers)
     if delivery == "ExactlyOnce":
         assert not copies(received)
     else:
         assert copies(received), "the kills would show nothing"
+
+
+@FULL
+@pytest.mark.parametrize(
+    "trigger", [CONTINUOUS, BATCHES["trigger"], ASYNC], ids=["continuous", "batches", "async"]
+)
+def test_a_driver_with_its_checkpoint_in_an_object_store_is_killed(
+    trigger: dict[str, Any],
+    topics: Topics,
+    class_path: str,
+    s3: LocalObjectStore,
+    tmp_path: Path,
+    record_figure: RecordFigure,
+) -> None:
+    source, sink, bucket = topics.make(), topics.make(), CheckpointBucket.made(s3, tmp_path)
+    flow = bucket.stream(flow_to(topics, source, sink, trigger=trigger))
+    folder = folder_at(s3.folder / bucket.name / bucket.prefix(flow))
+    pod = {naming.ENV_POD_UID: "pod"}
+    with traffic(topics, source) as sent:
+        for _ in range(3):
+            with driver(flow, tmp_path, class_path, environment=pod) as process:
+                kill_ahead_of(folder, process, topics, source, sink, record_figure)
+    received = last_received(flow, topics, sink, range(sent[0]), tmp_path, class_path, pod)
+    record_figure("records sent", sent[0])
+    assert not copies(received)
 
 
 def freeze(process: Process) -> list[int]:

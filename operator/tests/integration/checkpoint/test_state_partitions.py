@@ -16,7 +16,7 @@ from testkit.driver.driver_process import Process, driver
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.object_store.streams import CheckpointBucket
-from testkit.streams.streams import COUNTS, MICRO_BATCH, STATE_IN_FILES
+from testkit.streams.streams import COUNTS, MICRO_BATCH, OWN_COUNTS, STATE_IN_FILES
 from testkit.wait import wait_for
 
 NUMBERS = range(40)
@@ -26,40 +26,11 @@ FIRST = """
 def first(source):
     return source.dropDuplicates(["value"]).select("value")
 """
-# With a state of each kind: Spark keeps each in a column family of its own.
-OWN_STATE = """
-import pandas
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-
-class Times(StatefulProcessor):
-    def init(self, handle):
-        self.number = handle.getValueState("number", "n INT")
-        self.copies = handle.getListState("copies", "value STRING")
-        self.kinds = handle.getMapState("kinds", "kind STRING", "n INT")
-
-    def handleInputRows(self, key, batches, timers):
-        came = [value for batch in batches for value in batch["value"]]
-        before = self.number.get()
-        number = len(came) + (before[0] if before else 0)
-        self.number.update((number,))
-        for value in came:
-            self.copies.appendValue((value,))
-        self.kinds.updateValue(("all",), (number,))
-        counts = {number, len(list(self.copies.get())), self.kinds.getValue(("all",))[0]}
-        yield pandas.DataFrame({"key": [key[0]], "value": [" ".join(map(str, counts))]})
-
-def times(source):
-    return (
-        source.selectExpr("CAST(value AS STRING) AS key", "CAST(value AS STRING) AS value")
-        .groupBy("key")
-        .transformWithStateInPandas(Times(), "key STRING, value STRING", "Update", "None")
-    )
-"""
 PROGRAMS: dict[str, tuple[dict[str, Any], str]] = {
     "count": (COUNTS, "update"),
     "join": ({"sql": JOINED}, "append"),
     "deduplication": ({"python": {"function": "firsts:first", "inline": FIRST}}, "append"),
-    "own state": ({"python": {"function": "own:times", "inline": OWN_STATE}}, "update"),
+    "own state": (OWN_COUNTS, "update"),
 }
 COUNTING = ("count", "own state")
 
@@ -201,11 +172,14 @@ def test_what_spark_cannot_divide_is_refused(
         assert it.last.state_partitions == 4
 
 
-def test_in_an_object_store(topics: Topics, jvm: Jvm, bucket: CheckpointBucket) -> None:
+@pytest.mark.parametrize("program", ["count", pytest.param("own state", marks=pytest.mark.full)])
+def test_in_an_object_store(
+    program: str, topics: Topics, jvm: Jvm, bucket: CheckpointBucket
+) -> None:
     source, sink = topics.make(), topics.make(1)
     for sends, partitions in enumerate([None, 6, 2], 1):
         topics.send(source, NUMBERS)
-        it = bucket.stream(flow(topics, source, sink, partitions))
+        it = bucket.stream(flow(topics, source, sink, partitions, program))
         with running(it, jvm, bucket.environment()) as process:
             process.wait_committed(sends * len(NUMBERS))
             assert process.last.state_partitions == (partitions or 4)

@@ -22,7 +22,16 @@ from testkit.kafka.topics import Topics, number_flow
 from testkit.object_store.proxy import S3Proxy
 from testkit.object_store.streams import CheckpointBucket
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import ASYNC, CONTINUOUS, COUNTS, MICRO_BATCH, REAL_TIME
+from testkit.streams.streams import (
+    ASYNC,
+    CONTINUOUS,
+    COUNTS,
+    MICRO_BATCH,
+    OWN_COUNTS,
+    REAL_TIME,
+    kafka_to_kafka,
+    stream,
+)
 from testkit.wait import wait_for
 
 MODES = {"C": CONTINUOUS, "M": MICRO_BATCH, "A": ASYNC, "R": REAL_TIME}
@@ -69,7 +78,17 @@ SNAPSHOTS = {
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("transform", "delivery"),
+    [
+        pytest.param(COUNTS, "AtLeastOnce", id="SQL"),
+        pytest.param(COUNTS, "ExactlyOnce", id="SQL, exactly once", marks=pytest.mark.full),
+        pytest.param(OWN_COUNTS, "AtLeastOnce", id="Python", marks=pytest.mark.full),
+    ],
+)
 def test_state_counts_exactly_through_kills(
+    transform: dict[str, Any],
+    delivery: str,
     topics: Topics,
     class_path: str,
     bucket: CheckpointBucket,
@@ -79,8 +98,12 @@ def test_state_counts_exactly_through_kills(
 ) -> None:
     """At any moment; each time another driver loads the state, without a volume."""
     source, sink = topics.make(), topics.make(1)
-    more: dict[str, Any] = {"transform": COUNTS, "outputMode": "update", "sparkConf": SNAPSHOTS}
-    flow = bucket.stream(number_flow(topics, source, sink, MICRO_BATCH, **more))
+    spec = kafka_to_kafka(
+        topics.bootstrap, source, sink, MICRO_BATCH,
+        transform=transform, outputMode="update", sparkConf=SNAPSHOTS,
+    )  # fmt: skip
+    spec["sink"]["kafka"]["delivery"] = delivery
+    flow = bucket.stream(stream(**spec))
     sends = [0]
 
     def send() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from e2e.chaos.faults import Target
 from testkit.cluster.install import Installation
 from testkit.cluster.stream import Stream, small_stream
 from testkit.kafka.topic_admin import create_topics
+from testkit.kafka.topics import Topics
 from testkit.kafka.traffic import Receiver, Sender
 from testkit.kubernetes.kubectl import Kube
 from testkit.plugins.figures import RecordFigure
@@ -87,3 +89,48 @@ def test_nothing_is_lost_and_the_copies_are_those_announced(
     record_figure("copies", out.arrivals.duplicates)
     assert lost == []
     assert stream.restarts("pod") == 0
+
+
+def test_another_generation_begins_where_the_lost_one_had_arrived(
+    installation: Installation, kube: Kube, topic: str
+) -> None:
+    """Its volume comes back empty, and then not at all: nothing begins anew by itself."""
+    source, sink = f"{topic}-in", f"{topic}-out"
+    external = installation.kafka.external
+    create_topics(external, {source: PARTITIONS, sink: 1})
+    topics, stream = Topics(external), Stream(kube, "lost")
+    kube.apply(small_stream(stream.name, kafka_to_kafka(installation.kafka.internal, source, sink)))
+    stream.wait_ready()
+    claim = f"{stream.name}-checkpoint"
+    for generation, is_empty in ((1, True), (2, False)):
+        sent = 100 * generation
+        topics.send(source, range(sent - 100, sent))
+        stream.wait_for("all committed", partial(_has_committed, stream, sent), 60)
+        stream.edit(suspend=True)
+        stream.wait_for("no driver", lambda: kube.get("pod", stream.driver_pod) is None, 120)
+        lost = kube.get("pvc", claim)
+        assert lost is not None
+        kube.delete("pvc", claim)
+        if is_empty:
+            metadata = {key: lost["metadata"][key] for key in ("name", "labels", "annotations")}
+            volume = {key: lost["spec"][key] for key in ("accessModes", "resources")}
+            kube.apply({**lost, "metadata": metadata, "spec": volume, "status": None})
+        stream.edit(suspend=False)
+        stream.wait_for(
+            "CheckpointMissing",
+            lambda: stream.condition("Stalled").get("reason") == "CheckpointMissing",
+            120,
+        )
+        offsets = stream.status()["committedOffsets"]
+        at = {source: {str(it["partition"]): it["offset"] for it in offsets}}
+        anew = {"generation": generation, "startFrom": {"offsetsByPartition": at}}
+        stream.edit(checkpoint=anew)
+        stream.wait_ready()
+    topics.send(source, range(200, 250))
+    received = topics.wait_received(sink, range(250))
+    assert sum(received.values()) == 250
+
+
+def _has_committed(stream: Stream, records: int) -> bool:
+    offsets = stream.status().get("committedOffsets", ())
+    return sum(int(it["offset"]) for it in offsets) == records

@@ -244,7 +244,7 @@ class Checkpoint(SpecObject):
     start_from: StartFrom | None = Field(
         None,
         description="Where a generation begins, instead of the source's startingOffsets; it counts "
-        "for the first start of the generation only. Default: startingOffsets, for generation 0.",
+        "until the generation has committed. Default: startingOffsets, for generation 0.",
     )
 
     @property

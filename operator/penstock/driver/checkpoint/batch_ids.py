@@ -28,6 +28,9 @@ from penstock.driver.kafka.offsets import Offsets
 # Spark renames the checksum after its file. (A temporary file was never renamed: a stop leaves it.)
 _CHECKSUM = re.compile(r"(?:offsets|commits)/\.([0-9]+)\.crc")
 _SOURCE = re.compile(r"sources/([0-9]+)/")
+# Formats of Spark's file sink, by their short names. The sink compacts its log with each tenth
+# batch, which fails for good if one before is missing (CompactibleFileStreamLog.compact).
+_FILE_SINKS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
 # Of a source that a batch does not read; the next one reads it from its beginning.
 _NO_OFFSETS = "-"
 
@@ -71,6 +74,11 @@ def place_of(sink: Sink) -> str | None:
         return None
     options = {name.lower(): value for name, value in sink.custom.options.items()}
     return options.get("path", "").rstrip("/")
+
+
+def wants_each_batch(sink: Sink) -> bool:
+    """Whether it is Spark's file sink, which has to get each batch since the first one."""
+    return sink.custom is not None and sink.custom.format.casefold() in _FILE_SINKS
 
 
 @dataclass(frozen=True)

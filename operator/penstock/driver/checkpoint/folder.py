@@ -18,8 +18,9 @@ from penstock.driver.checkpoint.batch_ids import (
     newest_used_id,
     place_of,
     refuse_other_records,
+    wants_each_batch,
 )
-from penstock.driver.checkpoint.file_formats import Entry
+from penstock.driver.checkpoint.file_formats import Entry, initial_offsets
 from penstock.driver.checkpoint.logs import Logs, Step, diff, numbers, together
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
@@ -77,8 +78,10 @@ class CheckpointFolder:
     def repair(self, spec: StreamSpec) -> RepairPlan:
         """Repairs what a crash or another engine left behind. Only while no query runs."""
         self.write_probe.check()
+        self.check_sink(spec)
         keep_ids = self._must_keep_ids(spec)
         with self.files.errors():
+            self._remove_left_partitions()  # which may be what has filled the volume
             self.files.check_writable(_WRITE_TEST)
             if keep_ids:
                 self._undo_half_a_beginning()
@@ -100,6 +103,28 @@ class CheckpointFolder:
             stores += of_partition or [Store(partition, {})]
         return stores
 
+    def _remove_left_partitions(self) -> None:
+        """Removes partitions of the state that no batch has, or has any more.
+
+        A repartition leaves them, one that was interrupted too, and Spark cleans only what it has
+        loaded (RocksDBFileManager.deleteOldVersions).
+        """
+        found = Logs.read(self._read())
+        done = (n for n in found.offsets if found.epoch is not None and n <= found.epoch)
+        counts = [found.offsets[n].shuffle_partitions for n in done]
+        most = max((count for count in counts if count is not None), default=None)
+        if most is None or None in counts:
+            return
+        for partition in list(self._partitions_of_state()):
+            if int(partition.rpartition("/")[2]) >= most:
+                self._remove_all(partition)
+
+    def _remove_all(self, folder: str) -> None:
+        for inner in self.files.folders(folder):
+            self._remove_all(f"{folder}/{inner}")
+        for name in self.files.names(folder):
+            self.files.remove(f"{folder}/{name}")
+
     def _partitions_of_state(self) -> Iterator[str]:
         for operator in filter(str.isdecimal, self.files.folders("state")):
             for partition in filter(str.isdecimal, self.files.folders(f"state/{operator}")):
@@ -114,10 +139,24 @@ class CheckpointFolder:
             for name, number in versions.items()
         }
 
+    def check_sink(self, spec: StreamSpec) -> None:
+        """Raises DriverError if the sink would lack batches; a query may run."""
+        if not wants_each_batch(spec.sink):
+            return
+        noted, place = self._kept_ids(), place_of(spec.sink)
+        is_known = noted is not None and place in noted.get(_PLACES, [place])
+        if not is_known and self.progress.committed_epoch() is not None:
+            raise DriverError.permanent(
+                "UnsupportedOperation",
+                "Spark's file sink needs each batch since the first one in its folder, and this "
+                "checkpoint has committed batches with another sink or path. Restore that one; or "
+                "begin another checkpoint.generation, with startFrom.generation.",
+            )
+
     def check_continues(self, spec: StreamSpec) -> None:
         """Raises DriverError if this spec's mode cannot continue from here; a query may run."""
         with self.files.errors():
-            self._plan(spec, keep_ids=self._knows_ids())
+            self._plan(spec, keep_ids=self.knows_ids())
 
     def _plan(
         self, spec: StreamSpec, *, keep_ids: bool, stores: Sequence[Store] = ()
@@ -150,7 +189,8 @@ class CheckpointFolder:
             return {}
         return found
 
-    def _knows_ids(self) -> bool:
+    def knows_ids(self) -> bool:
+        """Whether this stream's sink may recognise batches by their ids, or one before an edit."""
         return bool(self.files.read([_KEEP_IDS]))
 
     def _must_keep_ids(self, spec: StreamSpec) -> bool:
@@ -178,7 +218,7 @@ class CheckpointFolder:
             state = self._holds_state()
             if not state:
                 return replace(found, state=False)
-            is_awaited = newest != committed and self._knows_ids()
+            is_awaited = newest != committed and self.knows_ids()
             return replace(
                 found,
                 state=True,
@@ -203,7 +243,7 @@ class CheckpointFolder:
         with self.files.errors():
             files = self._read()
             found = Logs.read(files)
-            if self._knows_ids() and self._holds_state():
+            if self.knows_ids() and self._holds_state():
                 refuse_other_records(found)
             self._execute(diff(files, found, repair.with_offsets(found, offsets)))
 
@@ -214,6 +254,20 @@ class CheckpointFolder:
         """
         with self.files.errors():
             self._execute(repair.without_plan(self._read(), self._state_stores()))
+
+    def forget_beginning(self) -> None:
+        """Makes Kafka sources begin anew, at other first offsets than those of an earlier start.
+
+        Only while no query runs, before a commit, and not where the sink may know a batch.
+        """
+        with self.files.errors():
+            files = self._read()
+            found = Logs.read(files)
+            others = {n: it for n, it in found.initial.items() if initial_offsets(it) is None}
+            state = ((path, None) for store in self._state_stores() for path in store.after(0))
+            self._execute(tuple(state))
+            self._execute(diff(files, found, replace(found, offsets={}, initial=others)))
+        self.forget_transactions()
 
     def reads(self) -> dict[int, Offsets]:
         """From where each Kafka source reads on, once the rest is repaired."""

@@ -39,7 +39,7 @@ class Generations:
     def begin(
         self, source: SourceMonitor, repair: RepairPlan, namespace: str, name: str, written: Written
     ) -> StreamWarning | None:
-        """Stores where the generation begins, if this is its first start.
+        """Stores where the generation begins, until it has committed.
 
         `repair` is that of this start. A warning if it has begun elsewhere than the spec says, and
         continues. Raises StartPositionUnknown if what the spec names is not there.
@@ -50,13 +50,15 @@ class Generations:
         asked = start.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         if start.timestamp_ms is not None:
             asked = {"timestamp": start.timestamp_ms}  # however it is written
-        known = folder.start_from()
-        if not repair.first_start:
+        known, first = folder.start_from(), folder.first_offsets()
+        # What a sink may know keeps its number, and so its records.
+        kept = not repair.first_start and folder.knows_ids()
+        if repair.after is not None or kept:
             return None if asked == known else self._exists()
         if asked == known and start.offsets == "latest":
             return None
-        # Others are asked for again until the query has begun: the generation before may have run
-        # once more, after a rollback, and the earliest records move until they are read.
+        # Others are asked for again until something is committed: the generation before may have
+        # run once more, after a rollback, and the earliest records move until they are read.
         earlier = None if start.generation is None else self._folder(start.generation)
         if earlier is None:
             offsets = _offsets(start, source)
@@ -64,10 +66,16 @@ class Generations:
             offsets = self._reached(earlier)
             names = earlier.known_transaction_names(namespace, name)
             offsets = offsets if names is None else later_of_both(offsets, written(names))
+        offsets = {topic: offsets[topic] for topic in source.named(offsets)}
+        if asked == known and offsets == first:
+            return None
+        if not repair.first_start or first is not None:
+            folder.forget_beginning()
         folder.save_topic_ids({} if earlier is None else earlier.topic_ids())
-        left_out.save(folder.files, LeftOut() if earlier is None else left_out.load(earlier.files))
-        read = source.named(offsets)
-        folder.save_first_offsets({topic: offsets[topic] for topic in read})
+        here = left_out.load(folder.files) if asked == known else LeftOut()
+        before = LeftOut() if earlier is None else left_out.load(earlier.files)
+        left_out.save(folder.files, before.joined(here))
+        folder.save_first_offsets(offsets)
         folder.save_start_from(asked)
         return None
 
@@ -182,8 +190,8 @@ def missing(location: str, known: int) -> DriverError:
     return DriverError(
         Failure(
             reason,
-            f"{location} holds no checkpoint, and epoch {known} was committed there: its objects "
-            "were deleted, or have expired by a lifecycle rule of the bucket. "
+            f"{location} holds no checkpoint, and epoch {known} was committed there: its files "
+            "were deleted, the volume is another one, or a rule of the bucket let them expire. "
             f"{REMEDIES[reason].action}",
             permanent=True,
             recoverable=True,

@@ -76,6 +76,11 @@ class LeftOut:
             found |= near
             at = min(near)
 
+    def joined(self, other: LeftOut) -> LeftOut:
+        """With those of another list, each record once."""
+        own = {letter.position for letter in self.letters}
+        return LeftOut((*self.letters, *(it for it in other.letters if it.position not in own)))
+
     def adding(self, letter: DeadLetter, committed: Offsets | None) -> LeftOut:
         """With one more, and without those that count no more and are never read again."""
         row = self._right_before(letter.position, letter.topic_id)

@@ -46,6 +46,7 @@ from penstock.driver.checkpoint.file_formats import (
     Entry,
     Files,
     checked_file,
+    checksum_path,
 )
 from penstock.driver.checkpoint.logs import COMMIT, METADATA, Logs, Step, diff, numbers
 from penstock.driver.checkpoint.state_versions import Store, newest_loadable, not_loadable
@@ -103,20 +104,24 @@ def plan(
     # Transactions know what is written, so a batch may run again with other records: one that takes
     # too long for a transaction would else run again for ever.
     keeps_plans = not (mode.has_long_running_tasks or spec.sink.exactly_once)
-    wanted = _continue(files, found, keeps_plans=keeps_plans, may_start_over=may_start_over)
+    wanted = _continue(
+        files, found, keeps_plans=keeps_plans, may_start_over=may_start_over, state=state
+    )
     if state and wanted.epoch is not None and not execution_of(spec).in_batches:
         _refuse_to_drop_state()
     if wanted.epoch is not None:
         _refuse_other_format(wanted.offsets[wanted.epoch], spec)
     removed: tuple[Step, ...] = ()
-    wanted, divided = _without_repartition(wanted)
+    wanted, undone = _without_repartition(wanted)
     lost = _lost(stores, wanted)
     if lost:
         wanted = _with_whole_state(wanted, lost, stores, spec, keep_ids=keep_ids)
-    if lost or divided:
+    if lost or undone or _has_later_state(stores, wanted):
         removed = _made_again(found, wanted, stores)
     if keep_ids:
-        wanted = batch_ids.keep_ids(files, wanted, spec, first, state=state)
+        # No sink gets the batch of a repartition.
+        told = {path: content for path, content in files.items() if path not in undone}
+        wanted = batch_ids.keep_ids(told, wanted, spec, first, state=state)
     if mode is not Mode.CONTINUOUS:
         wanted = _with_metadata_lines(wanted)
         if mode is not Mode.ASYNC:
@@ -137,9 +142,11 @@ def is_new(files: Files) -> bool:
     return not numbers(files, "commits") and not numbers(files, "offsets")
 
 
-def _continue(files: Files, found: Logs, *, keeps_plans: bool, may_start_over: bool) -> Logs:
+def _continue(
+    files: Files, found: Logs, *, keeps_plans: bool, may_start_over: bool, state: bool
+) -> Logs:
     """Without what a start could not continue from, or would skip records with."""
-    epoch, planned = found.epoch, _planned_batches(files, found)
+    epoch, planned = found.epoch, _planned_batches(files, found, state=state)
     if epoch is None and not planned and not (may_start_over and 0 in numbers(files, "offsets")):
         refuse_to_start_over(files)
     lost_commits = epoch is None and max(planned, default=0) > 0
@@ -158,18 +165,20 @@ def _continue(files: Files, found: Logs, *, keeps_plans: bool, may_start_over: b
     return replace(found, offsets=offsets, commits=commits, added=added)
 
 
-def _without_repartition(wanted: Logs) -> tuple[Logs, bool]:
-    """Without a repartition of the state that has not ended, and whether there was one.
+def _without_repartition(wanted: Logs) -> tuple[Logs, Collection[str]]:
+    """Without a repartition of the state that has not ended, and the files of its plan.
 
     Spark starts no query before it has (STREAMING_UNFINISHED_REPARTITION_DETECTED, 4.2), and it
     could never end, if Spark cannot divide this state.
     """
     newest, epoch = max(wanted.offsets, default=None), wanted.epoch
     if newest is None or epoch is None or newest == epoch:
-        return wanted, False
+        return wanted, ()
     before, planned = (wanted.offsets[n].shuffle_partitions for n in (epoch, newest))
-    divides = before is not None and planned is not None and before != planned
-    return wanted.up_to(epoch) if divides else wanted, divides
+    if before is None or planned is None or before == planned:
+        return wanted, ()
+    path = f"offsets/{newest}"
+    return wanted.up_to(epoch), (path, checksum_path(path))
 
 
 def without_plan(files: Files, stores: Collection[Store]) -> tuple[Step, ...]:
@@ -231,6 +240,14 @@ def _with_whole_state(
     return replace(wanted.up_to(target), added=(*wanted.added, *added))
 
 
+def _has_later_state(stores: Collection[Store], wanted: Logs) -> bool:
+    """Whether there is state of batches that run again, with other records than before."""
+    epoch = wanted.epoch
+    if epoch is None or epoch != max(wanted.offsets):
+        return False
+    return any(store.after(epoch + 1) for store in stores)
+
+
 def _made_again(found: Logs, wanted: Logs, stores: Collection[Store]) -> tuple[Step, ...]:
     """The steps that remove the versions and the plans of the batches that run again.
 
@@ -244,23 +261,26 @@ def _made_again(found: Logs, wanted: Logs, stores: Collection[Store]) -> tuple[S
     return tuple((path, None) for path in (*state, *plans))
 
 
-def _planned_batches(files: Files, found: Logs) -> set[int]:
+def _planned_batches(files: Files, found: Logs, *, state: bool) -> set[int]:
     """The batches after the last commit that the micro-batch engine can run again as planned.
 
-    Batch N runs after N - 1, and async progress tracking skips numbers. So these are the batches in
-    rising order up to the first file that is damaged, was written by the continuous engine, or
-    moves backward.
+    Batch N runs after N - 1. So these are the batches in rising order up to the first file that is
+    damaged, was written by the continuous engine, or moves backward; or that begins where missing
+    offsets ended. Async progress tracking skips numbers, but keeps no state, and commits nothing
+    without its offsets.
 
     Without any commit, the newest offsets still show that all earlier batches are done. They are
     kept if they belong to the first batch, or if the offsets before them are known.
     """
-    epoch, kept = found.epoch, set[int]()
+    epoch, kept, commits = found.epoch, set[int](), numbers(files, "commits")
     before = None if epoch is None else found.offsets[epoch]
     for n in sorted(n for n in numbers(files, "offsets") if epoch is None or n > epoch):
         entry = found.offsets.get(n)
         if entry is None or entry.is_continuous or (before and entry.moves_back(before)):
             if epoch is None:
                 continue
+            break
+        if before and n - 1 not in found.offsets and (state or n - 1 in commits):
             break
         kept.add(n)
         before = entry

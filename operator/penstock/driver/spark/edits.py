@@ -94,11 +94,11 @@ class EditJudge:
         checkpoint = generations.current
         if edited.trigger.mode is not self._running.trigger.mode:
             checkpoint.check_continues(edited)
+        checkpoint.check_sink(edited)
         query.lacks_penstock_kafka(spark, edited)
         frame = query.plan(spark.newSession(), edited, self._environment)
         query.check(frame, edited)
         # The repair that a switch of the mode needs changes none of it.
         contents = checkpoint.contents()
         query.check_continues(frame, contents, generations.batch_known_elsewhere())
-        wanted = edited.checkpoint.state_partitions
-        state_partitions.change(wanted, contents, checkpoint.has_undivided_state)
+        state_partitions.change(edited, contents, checkpoint.has_undivided_state)

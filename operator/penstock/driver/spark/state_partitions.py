@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.reasons import REMEDIES
+from penstock.driver.checkpoint.batch_ids import wants_each_batch
 from penstock.driver.checkpoint.folder import Contents
 from penstock.driver.failures import DriverError, StreamWarning
 from penstock.driver.spark.session import ROCKSDB
@@ -20,18 +22,23 @@ if TYPE_CHECKING:
 
 
 def change(
-    wanted: int | None, contents: Contents | None, has_undivided_state: Callable[[], bool]
+    spec: StreamSpec, contents: Contents | None, has_undivided_state: Callable[[], bool]
 ) -> int | None:
     """The number of partitions that the state gets before the query starts; None: what it has.
 
-    `wanted`: that of the spec. `has_undivided_state` lists files, so it is asked only of a change.
+    `has_undivided_state` lists files, so it is asked only of a change.
     Raises DriverError if Spark cannot do it.
     """
+    wanted = spec.checkpoint.state_partitions
     if contents is None or not contents.state or wanted in (None, contents.partitions):
         return None
     why = ""
     if contents.state_store != ROCKSDB:
         why = f"Spark can divide that of RocksDB, and this one is kept by {contents.state_store}"
+    elif wants_each_batch(spec.sink):
+        why = "Spark commits that as a batch, which its file sink does not get and would miss"
+    elif contents.partitions == 1:
+        why = "an operator may need all of it in one partition, as a count without GROUP BY does"
     elif has_undivided_state():
         # Spark looks for the others, and fails (measured).
         why = "an operator keeps all of it in one partition, as a count without GROUP BY does"
@@ -44,8 +51,9 @@ def change(
     return wanted if contents.awaited is None else None
 
 
-def pending(wanted: int | None, contents: Contents | None) -> StreamWarning | None:
+def pending(spec: StreamSpec, contents: Contents | None) -> StreamWarning | None:
     """That a planned batch must run first, whose results the sink may have already."""
+    wanted = spec.checkpoint.state_partitions
     if contents is None or contents.awaited is None or wanted in (None, contents.partitions):
         return None
     return StreamWarning(

@@ -351,9 +351,9 @@ class QueryRuntime:
         self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
 
     def _known_commit(self) -> int | None:
-        """What the status says was committed; None on a volume, which the operator knows."""
+        """What the status says was committed; None without the operator."""
         stream = self._stream
-        if self._api is None or stream.spec.checkpoint.object_store is None:
+        if self._api is None:
             return None
         status = self._api.stream(stream.metadata.name).status
         return generations.known_commit(status, stream.spec.checkpoint.generation)
@@ -415,11 +415,10 @@ class QueryRuntime:
             self.session.conf.set(session.ADAPTIVE, "false")
         self._executors.planned(keeps_state=keeps_state)
         of_state = (contents and contents.partitions) or session.shuffle_partitions(self.session)
-        wanted_of_state = spec.checkpoint.state_partitions
         self._repartition_to = state_partitions.change(
-            wanted_of_state, contents, self._checkpoint.has_undivided_state
+            spec, contents, self._checkpoint.has_undivided_state
         )
-        self._warning = self._warning or state_partitions.pending(wanted_of_state, contents)
+        self._warning = self._warning or state_partitions.pending(spec, contents)
         self._reads_ahead = query.reads_ahead(frame, spec.sink)
         self._frame, self._state_partitions = frame, of_state if keeps_state else 0
 

@@ -172,6 +172,31 @@ def test_what_spark_cannot_divide_is_refused(
         assert it.last.state_partitions == 4
 
 
+def test_a_batch_that_the_sink_would_miss_is_refused(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """And another folder for Spark's file sink, which would lack the batches before."""
+    source = topics.make()
+
+    def to_files(name: str, partitions: int | None = None) -> ContinuousStream:
+        out = {"custom": {"format": "parquet", "options": {"path": str(tmp_path / name)}}}
+        of = flow(topics, source, "none", partitions, "deduplication")
+        sink = of.spec.sink.model_validate(out)
+        return of.model_copy(update={"spec": of.spec.model_copy(update={"sink": sink})})
+
+    topics.send(source, NUMBERS)
+    with running(to_files("out"), jvm, tmp_path / "c") as it:
+        it.wait_committed(len(NUMBERS))
+    for refused, why in ((to_files("out", 6), "would miss"), (to_files("new"), "another")):
+        with running(refused, jvm, tmp_path / "c") as it:
+            failure = it.wait_failure("UnsupportedOperation").last_failure
+            assert failure is not None
+            assert why in failure.message
+    topics.send(source, NUMBERS)
+    with running(to_files("out"), jvm, tmp_path / "c") as it:
+        it.wait_committed(2 * len(NUMBERS))
+
+
 @pytest.mark.parametrize("program", ["count", pytest.param("own state", marks=pytest.mark.full)])
 def test_in_an_object_store(
     program: str, topics: Topics, jvm: Jvm, bucket: CheckpointBucket

@@ -134,10 +134,25 @@ def test_an_epoch_that_a_sink_may_know_is_committed_without_records() -> None:
     assert (first.epoch, kafka_offsets(first.write["offsets/0"])) == (0, {"in": {0: 4}})
 
 
+def test_sparks_file_sink_gets_each_batch_since_the_first_one(tmp_path: Path) -> None:
+    """Its log would have a gap at another path, which its next compaction fails over."""
+    write(checkpoint(range(4), [], range(4)), tmp_path)
+    folder = folder_at(tmp_path)
+    elsewhere = {"custom": {"format": "parquet", "options": {"path": "/elsewhere"}}}
+    for sink in (PARQUET, elsewhere):
+        with pytest.raises(DriverError, match="each batch since the first one"):
+            folder.repair(stream(kafka_source(), sink, trigger=MICRO_BATCH).spec)
+    folder.repair(stream(kafka_source(), OTHER, trigger=MICRO_BATCH).spec)
+    new = folder_at(tmp_path / "new")
+    new.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
+    write(checkpoint(range(4), [], range(4)), tmp_path / "new")
+    new.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
+
+
 def test_ids_are_kept_after_the_sink_was_edited(tmp_path: Path) -> None:
     """The sink of before may be back one day, and know the ids."""
     files = checkpoint(range(4), [], range(5)) | {"offsets/4": b""}
-    for path, sinks in {"edited": (PARQUET, kafka_sink()), "kafka": (kafka_sink(),)}.items():
+    for path, sinks in {"edited": (OTHER, kafka_sink()), "kafka": (kafka_sink(),)}.items():
         folder = folder_at(tmp_path / path)
         for sink in sinks:
             write(files, tmp_path / path)
@@ -152,7 +167,7 @@ def test_a_planned_batch_keeps_its_id_in_a_switch(trigger: dict[str, Any], tmp_p
     """These engines do not run it; the sink of before may have it, and may come back."""
     write(checkpoint(range(4), [], range(5)), tmp_path)
     folder = folder_at(tmp_path)
-    folder.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
+    folder.repair(stream(kafka_source(), OTHER, trigger=MICRO_BATCH).spec)
     repair = folder.repair(stream(kafka_source(), kafka_sink(), trigger=trigger).spec)
     assert (repair.epoch, repair.after, kinds(repair)) == (4, 4, ["EmptyBatch"])
     assert offsets_at(folder, 4) == offsets_at(folder, 3) == {"in": {0: 30, 1: 21}}

@@ -26,7 +26,14 @@ from penstock.driver.kafka.offsets import Offsets, Partitions
 from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView
 from penstock.driver.position import Position
 from testkit.driver.checkpoints import COMMIT, METADATA, crashes, folder_at, path_of, read, write
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
+from testkit.streams.streams import (
+    CONTINUOUS,
+    MICRO_BATCH,
+    REAL_TIME,
+    kafka_sink,
+    kafka_source,
+    stream,
+)
 
 FILES = {"custom": {"format": "acme.Sink", "options": {"path": "/out"}}}
 
@@ -81,6 +88,11 @@ def entry(**ends: int) -> bytes:
     return f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":7,"conf":{{}}}}\n{line}'.encode()
 
 
+def initial(at: int) -> bytes:
+    """`sources/0/0`, as Spark writes it at the first start."""
+    return b'\0v1\n{"in":{"0":%d}}' % at
+
+
 def committed(path: Path, *batches: bytes, first: int = 0) -> None:
     files = {"metadata": METADATA}
     for n, content in enumerate(batches, first):
@@ -123,6 +135,72 @@ def test_a_generation_that_was_taken_back_begins_where_the_earlier_one_is_now(
     committed(env.generation(0), entry(p0=200, p1=200), first=2)
     _, starting = start(spec, env, Fake({"in": {0: 300, 1: 300}}))
     assert starting == '{"in": {"0": 200, "1": 200}}'
+
+
+@pytest.mark.parametrize("delivery", ["AtLeastOnce", "ExactlyOnce"])
+def test_so_does_one_whose_first_batch_was_planned(delivery: str, tmp_path: Path) -> None:
+    """And failed: what the earlier one has read since then would be read again."""
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=0), entry(p0=100))
+    spec = flow(kafka_sink(delivery=delivery), generation=1, startFrom={"generation": 0})
+    start(spec, env, Fake({"in": {0: 150}}))
+    begun = {"sources/0/0": initial(100), "offsets/0": entry(p0=150), "metadata": METADATA}
+    write(begun, env.generation(1))
+    start(spec, env, Fake({"in": {0: 150}}))
+    kept = read(env.generation(1)).keys()
+    assert "sources/0/0" in kept, "it began there"
+    assert ("offsets/0" in kept) is (delivery == "AtLeastOnce")
+    committed(env.generation(0), entry(p0=5000), first=2)
+    for _ in range(2):
+        warning, starting = start(spec, env, Fake({"in": {0: 5000}}))
+        assert (warning, starting) == (None, '{"in": {"0": 5000}}')
+        assert not {"sources/0/0", "offsets/0"} & read(env.generation(1)).keys()
+
+
+def test_a_start_that_is_corrected_before_a_commit_counts(tmp_path: Path) -> None:
+    """Real-time mode writes no offsets before its first batch ends; Spark begins at its own."""
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=0), entry(p0=100))
+    latest = flow(trigger=REAL_TIME, generation=1, startFrom={"offsets": "latest"})
+    start(latest, env, Fake({"in": {0: 1000}}))
+    write({"sources/0/0": initial(1000), "metadata": METADATA}, env.generation(1))
+    right = flow(trigger=REAL_TIME, generation=1, startFrom={"generation": 0})
+    warning, starting = start(right, env, Fake({"in": {0: 1200}}))
+    assert (warning, starting) == (None, '{"in": {"0": 100}}')
+    assert "sources/0/0" not in read(env.generation(1))
+
+
+def test_a_batch_that_a_sink_may_know_keeps_its_records(tmp_path: Path) -> None:
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=0), entry(p0=100))
+    spec = flow(FILES, generation=1, startFrom={"offsets": "earliest"})
+    start(spec, env, Fake({"in": {0: 150}}))
+    write({"offsets/0": entry(p0=150), "metadata": METADATA}, env.generation(1))
+    before = read(env.generation(1))
+    other = flow(FILES, generation=1, startFrom={"timestamp": "2026-11-26T08:00:00Z"})
+    warning, _ = start(other, env, Fake({"in": {0: 150}}, at={"in": {0: 70}}))
+    assert warning is not None
+    assert warning.reason == "GenerationExists"
+    assert read(env.generation(1)) == before
+
+
+def test_dead_letters_stay_until_something_is_committed(tmp_path: Path) -> None:
+    """A start that reads the record again would copy it again, for ever."""
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=0), entry(p0=100))
+    source = Fake({"in": {0: 300}}, ids={"in": "a"})
+    spec = flow(trigger=REAL_TIME, generation=1, startFrom={"generation": 0})
+    start(spec, env, source)
+    here, before = VolumeFiles(env.generation(1)), VolumeFiles(env.generation(0))
+    found, later = (DeadLetter(Position("in", 0, at), "a", 1.0) for at in (107, 108))
+    left_out.save(here, LeftOut((found,)))
+    start(spec, env, source)
+    assert left_out.load(here).letters == (found,)
+    # Generation 0 went on once more, and has left out another one.
+    committed(env.generation(0), entry(p0=105), first=2)
+    left_out.save(before, LeftOut((later,)))
+    start(spec, env, source)
+    assert set(left_out.load(here).letters) == {found, later}
 
 
 def test_dead_letters_of_another_start_are_not_left_out(tmp_path: Path) -> None:

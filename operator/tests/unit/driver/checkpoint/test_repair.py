@@ -308,6 +308,40 @@ def test_a_repartition_of_the_state_that_has_not_ended_is_undone(planned: int) -
     assert gone == (set() if planned == 4 else {"offsets/.3.crc", "offsets/3"})
 
 
+def test_an_undone_repartition_was_no_batch_of_the_sink() -> None:
+    """Also a sink that knows its batches did not get it: nothing is lost."""
+    line = b'{"batchWatermarkMs":0,"conf":{"spark.sql.shuffle.partitions":"%d"}}'
+    files = checkpoint(range(3), ())
+    for number, partitions in enumerate((4, 4, 4, 8)):
+        files |= with_checksums({f"offsets/{number}": offsets(number, line % partitions)})
+    sink = {"custom": {"format": "delta"}}
+    spec = stream(kafka_source(), sink, trigger=MICRO_BATCH).spec
+    repair = plan(files, spec, state=True, keep_ids=True)
+    assert repair.epoch == 2
+    assert files.keys() - apply_plan(files, repair).keys() == {"offsets/.3.crc", "offsets/3"}
+
+
+@pytest.mark.parametrize(
+    ("gone", "state", "kept"),
+    [
+        ({"offsets/3"}, True, False),
+        ({"offsets/3"}, False, False),
+        ({"offsets/3", "commits/3"}, True, False),
+        ({"offsets/3", "commits/3"}, False, True),  # as async progress tracking leaves them
+    ],
+)
+def test_a_planned_batch_needs_the_offsets_where_it_begins(
+    gone: set[str], state: bool, kept: bool
+) -> None:
+    """Others in their place would be counted twice."""
+    whole = checkpoint(range(4), (), range(5))
+    files = {path: content for path, content in whole.items() if path not in gone}
+    spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
+    repair = plan(files, spec, state=state)
+    assert repair.epoch == 2
+    assert ("offsets/4" in apply_plan(files, repair)) is kept
+
+
 def test_offsets_are_replaced_for_each_time_that_the_source_is_read() -> None:
     """A self-join has a line for each side: a side that keeps its offsets skips records."""
     both = offsets(3) + b"\n" + offsets(3).split(b"\n")[-1]

@@ -21,7 +21,15 @@ from penstock.driver.checkpoint.state_versions import (
     not_loadable,
 )
 from penstock.driver.failures import DriverError
-from testkit.driver.checkpoints import checkpoint, crashes, folder_at, kinds, read, write
+from testkit.driver.checkpoints import (
+    checkpoint,
+    crashes,
+    folder_at,
+    kinds,
+    offsets,
+    read,
+    write,
+)
 from testkit.streams.streams import (
     MICRO_BATCH,
     RATE,
@@ -108,14 +116,38 @@ def test_a_start_goes_back_to_the_newest_batch_with_whole_state(tmp_path: Path) 
 
 
 def test_whole_state_is_left_alone(tmp_path: Path) -> None:
-    """Also older versions that are lost, and those of a batch that was not committed."""
+    """Also older versions that are lost."""
     stateful(tmp_path, lost=("1/2.delta",))
     for partition in ("0", "1"):
         (tmp_path / "state" / "0" / partition / "4.snapshot").write_bytes(LZ4)
-    (tmp_path / "state" / "0" / "0" / "7.delta").write_bytes(LZ4[:9])
     before = read(tmp_path)
     assert folder_at(tmp_path).repair(spec()) == RepairPlan((), 5)
     assert read(tmp_path) == before
+
+
+def test_state_of_a_batch_that_is_planned_anew_goes(tmp_path: Path) -> None:
+    """A snapshot of it would be loaded in place of what the batch then writes."""
+    stateful(tmp_path)
+    before = read(tmp_path)
+    for name in ("0/7.snapshot", "1/7.delta"):
+        (tmp_path / "state" / "0" / name).write_bytes(LZ4)
+    assert folder_at(tmp_path).repair(spec()).epoch == 5
+    assert read(tmp_path) == before
+
+
+def test_partitions_that_no_batch_has_any_more_go(tmp_path: Path) -> None:
+    """Of a repartition, whether it has ended or not, with all that RocksDB keeps in them."""
+    stateful(tmp_path)
+    conf = b'{"batchWatermarkMs":0,"conf":{"spark.sql.shuffle.partitions":"%d"}}'
+    for n, partitions in enumerate([2] * 6 + [4]):  # the last one is not committed
+        write({f"offsets/{n}": offsets(n, conf % partitions)}, tmp_path)
+        (tmp_path / "offsets" / f".{n}.crc").unlink(missing_ok=True)
+    before = read(tmp_path)
+    left = {f"state/0/{n}/SSTs/000009-x.sst": b"x" for n in (2, 3)} | {"state/0/2/7.zip": b"x"}
+    write(left, tmp_path)
+    assert folder_at(tmp_path).repair(spec()).epoch == 5
+    assert not left.keys() & read(tmp_path).keys()
+    assert before.keys() - read(tmp_path).keys() == {"offsets/6"}
 
 
 def test_state_in_another_format_is_left_to_spark(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_corrected_offsets_have_no_losses(
     assert not data_loss.is_new_and_begins_late(right, now)
 
 
-@pytest.mark.parametrize("sink", [kafka_sink(), {"custom": {"format": "parquet"}}])
+@pytest.mark.parametrize("sink", [kafka_sink(), {"custom": {"format": "delta"}}])
 def test_the_committed_offsets_are_replaced(sink: dict[str, Any], tmp_path: Path) -> None:
     """A planned batch is left without records: a sink that has it would skip others."""
     folder = folder_at(tmp_path)
@@ -150,9 +150,9 @@ def test_the_committed_offsets_are_replaced(sink: dict[str, Any], tmp_path: Path
 @pytest.mark.parametrize(
     ("sink", "state", "planned", "refused"),
     [
-        ({"custom": {"format": "parquet"}}, True, True, True),
-        ({"custom": {"format": "parquet"}}, True, False, False),
-        ({"custom": {"format": "parquet"}}, False, True, False),
+        ({"custom": {"format": "delta"}}, True, True, True),
+        ({"custom": {"format": "delta"}}, True, False, False),
+        ({"custom": {"format": "delta"}}, False, True, False),
         (kafka_sink(), True, True, False),
     ],
 )

@@ -5,17 +5,27 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint.folder import Contents
 from penstock.driver.failures import DriverError
 from penstock.driver.spark.session import ROCKSDB
 from penstock.driver.spark.state_partitions import change, pending
 from testkit.driver.checkpoints import checkpoint, folder_at, offsets, write
-from testkit.streams.streams import MICRO_BATCH, kafka_source, stream
+from testkit.streams.streams import MICRO_BATCH, kafka_sink, kafka_source, stream
 
 OF_FOUR = Contents(1, state=True, partitions=4, state_store=ROCKSDB)
+
+
+def of(partitions: int | None, sink: dict[str, Any] | None = None) -> StreamSpec:
+    """A spec that asks for these partitions of state."""
+    checkpoint = {} if partitions is None else {"statePartitions": partitions}
+    return stream(
+        kafka_source(), sink or kafka_sink(), trigger=MICRO_BATCH, checkpoint=checkpoint
+    ).spec
 
 
 @pytest.mark.parametrize(
@@ -34,19 +44,24 @@ OF_FOUR = Contents(1, state=True, partitions=4, state_store=ROCKSDB)
 def test_only_state_gets_other_partitions(
     wanted: int | None, contents: Contents | None, number: int | None
 ) -> None:
-    assert change(wanted, contents, lambda: False) == number
+    assert change(of(wanted), contents, lambda: False) == number
 
 
 @pytest.mark.parametrize(
-    ("contents", "is_undivided"),
-    [(replace(OF_FOUR, state_store="x.Y"), False), (OF_FOUR, True)],
+    ("contents", "is_undivided", "sink", "why"),
+    [
+        (replace(OF_FOUR, state_store="x.Y"), False, kafka_sink(), "that of RocksDB"),
+        (OF_FOUR, True, kafka_sink(), "keeps all of it in one"),
+        (replace(OF_FOUR, partitions=1), True, kafka_sink(), "may need all of it in one"),
+        (OF_FOUR, False, {"custom": {"format": "Parquet"}}, "its file sink"),
+    ],
 )
 def test_what_spark_cannot_divide_is_left_alone_as_it_is(
-    contents: Contents, is_undivided: bool
+    contents: Contents, is_undivided: bool, sink: dict[str, Any], why: str
 ) -> None:
-    assert change(4, contents, lambda: is_undivided) is None
-    with pytest.raises(DriverError) as raised:
-        change(6, contents, lambda: is_undivided)
+    assert change(of(contents.partitions, sink), contents, lambda: is_undivided) is None
+    with pytest.raises(DriverError, match=why) as raised:
+        change(of(6, sink), contents, lambda: is_undivided)
     assert raised.value.failure.permanent
 
 
@@ -61,13 +76,13 @@ def test_a_batch_that_the_sink_may_know_runs_first(tmp_path: Path) -> None:
     contents = folder.contents()
     assert contents is not None
     assert (contents.partitions, contents.awaited) == (4, None)
-    sink = {"custom": {"format": "parquet", "options": {"path": str(tmp_path / "out")}}}
+    sink = {"custom": {"format": "delta", "options": {"path": str(tmp_path / "out")}}}
     folder.repair(stream(kafka_source(), sink, trigger=MICRO_BATCH).spec)
     contents = folder.contents()
     assert contents is not None
     assert contents.awaited == 5
-    warning = pending(6, contents)
+    warning = pending(of(6), contents)
     assert warning is not None
     assert warning.reason == "StatePartitionsPending"
-    assert pending(4, contents) is None
-    assert pending(None, contents) is None
+    assert pending(of(4), contents) is None
+    assert pending(of(None), contents) is None

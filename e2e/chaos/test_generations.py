@@ -112,7 +112,7 @@ def test_another_generation_begins_where_the_lost_one_had_arrived(
         assert lost is not None
         kube.delete("pvc", claim)
         if is_empty:
-            metadata = {key: lost["metadata"][key] for key in ("name", "labels", "annotations")}
+            metadata = {key: lost["metadata"][key] for key in ("name", "labels")}
             volume = {key: lost["spec"][key] for key in ("accessModes", "resources")}
             kube.apply({**lost, "metadata": metadata, "spec": volume, "status": None})
         stream.edit(suspend=False)

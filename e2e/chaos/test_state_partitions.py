@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from penstock.contract import naming
@@ -43,26 +45,29 @@ def test_counts_are_exact_after_a_large_state_was_divided_anew(
     )  # fmt: skip
     large = small_stream(stream.name, spec)
     # The volumes of the tests' cluster are in memory (kind's /tmp), and count for who writes them.
-    memory = {"memoryOverhead": "1536Mi", "resources": {"limits": {"cpu": "2", "memory": "2Gi"}}}
-    large["spec"]["executor"] |= memory
+    large["spec"]["executor"]["memoryOverhead"] = "1536Mi"
+    large["spec"]["executor"]["resources"]["limits"] = {"memory": "2Gi"}
     kube.apply(large)
     stream.wait_ready()
+
+    def has_partitions(number: int) -> bool:
+        return bool(stream.status().get("statePartitions") == number)
+
+    def has_counted(times: int) -> bool:
+        return topics.last_values(sink) == dict.fromkeys(KEYS, times)
+
     for sends, partitions in enumerate([4, 9, 3], 1):
         if sends > 1:
             watch = Stopwatch()
             stream.edit(checkpoint={"statePartitions": partitions})
-            stream.wait_for(
-                f"{partitions} partitions",
-                lambda wanted=partitions: stream.status().get("statePartitions") == wanted,
-                600,
-            )
+            stream.wait_for(f"{partitions} partitions", partial(has_partitions, partitions), 600)
             stream.wait_ready()
             record_figure(f"seconds until Ready with {partitions} partitions", watch.seconds)
         for first in range(0, len(KEYS), PRODUCER_QUEUE):
             topics.send(source, KEYS[first : first + PRODUCER_QUEUE])
         wait_for(
             "the exact counts",
-            lambda wanted=sends: topics.last_values(sink) == dict.fromkeys(KEYS, wanted),
+            partial(has_counted, sends),
             300,
             detail=lambda: f"{len(topics.last_values(sink))} of {len(KEYS)}",
         )

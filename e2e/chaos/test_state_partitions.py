@@ -46,7 +46,7 @@ def test_counts_are_exact_after_a_large_state_was_divided_anew(
     large = small_stream(stream.name, spec)
     # The volumes of the tests' cluster are in memory (kind's /tmp), and count for who writes them.
     large["spec"]["executor"]["memoryOverhead"] = "1536Mi"
-    large["spec"]["executor"]["resources"]["limits"] = {"memory": "2Gi"}
+    large["spec"]["executor"]["resources"]["requests"]["memory"] = "2Gi"
     kube.apply(large)
     stream.wait_ready()
 

@@ -293,7 +293,8 @@ ROWS: tuple[Remedy, ...] = (
         "CheckpointMissing",
         "Stalled: the volume claim with the stream's progress is gone, or its location in the "
         "object store is empty or another one.",
-        "Restore what the message names. Or begin another checkpoint.generation, with startFrom: "
+        "Restore what the message names. Or begin a checkpoint.generation of a higher number, with "
+        "startFrom: "
         "status.committedOffsets says how far the stream had come. Do not delete the stream before "
         "you have noted them: a new one begins at startingOffsets.",
         CLAIMS,

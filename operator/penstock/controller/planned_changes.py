@@ -369,9 +369,9 @@ def _lacks_checkpoint(
     if desired.checkpoint_location or children.claim is not None:
         return False
     wanted, effective = desired.stream.spec.checkpoint, stream.status.effective
-    ran = effective and effective.checkpoint_generation
+    ran = None if effective is None else effective.checkpoint_generation
     begins = wanted.start_from is not None and wanted.start_from.generation is None
-    if begins and ran is not None and wanted.generation != ran:
+    if begins and ran is not None and wanted.generation > ran:
         return False
     return stream.status.epoch is not None or children.stateful_set is not None
 

@@ -17,7 +17,7 @@ from penstock.cluster.objects import ControllerRevision
 from penstock.cluster.pods import DriverPod
 from penstock.cluster.stream import find_condition
 from penstock.contract import naming
-from penstock.contract.driver_report import QueryState
+from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller.children.diff import up_to_date, with_applied_hash
 from penstock.controller.children.revision import (
     Revision,
@@ -96,6 +96,9 @@ def next_rollout(
     if newest.stream.spec.suspend:
         return not_tried(before)
     pod = children.driver_pod
+    report = _report_of(newest, pod)
+    if report is not None and report.repartitions_state:
+        return not_tried(before)  # as long as its size takes; what follows has its time
     if outcome.ready and children.recorded and is_newly_ready(stream, pod, now):
         ready = {
             "start_time": None,
@@ -170,14 +173,18 @@ def _has_failed(
     """
     if not _can_go_back(rollout, newest) or outcome.ready:
         return False
-    runs = pod is not None and pod.started and pod.spec_hash == newest.spec_hash
-    report = pod.report if pod is not None and runs else None
+    report = _report_of(newest, pod)
     if outcome.state is StreamState.STALLED and report is not None:
         return True
-    starting = report is not None and report.state is QueryState.STARTING
-    if report is not None and starting and (report.query_runs or report.repartitions_state):
-        return False  # a first batch, or a large state, may take long: nothing is wrong with it
+    if report is not None and report.state is QueryState.STARTING and report.query_runs:
+        return False  # a first batch may take long, and nothing is wrong with it
     return rollout.was_ready and _time_left(rollout, newest, now) <= timedelta(0)
+
+
+def _report_of(newest: Revision, pod: DriverPod | None) -> DriverReport | None:
+    """What a driver of this revision says."""
+    runs = pod is not None and pod.started and pod.spec_hash == newest.spec_hash
+    return pod.report if pod is not None and runs else None
 
 
 def _can_go_back(rollout: Rollout, newest: Revision) -> bool:

@@ -28,6 +28,11 @@ def unknown_uid() -> str:
     return uuid.uuid4().hex
 
 
+def generation_number(folder: str) -> int:
+    """The number of a generation, from the end of its folder's name."""
+    return int(folder.rpartition("-")[2])
+
+
 @dataclass(frozen=True)
 class PodEnvironment:
     """A driver pod: executors are pods too, and the checkpoint is in a mounted volume."""
@@ -59,9 +64,10 @@ class PodEnvironment:
         """The checkpoint of a generation."""
         return self.checkpoint.with_name(generation_folder(number))
 
-    def generations(self) -> list[Path]:
-        """The checkpoints that are there."""
-        return list(self.checkpoint.parent.glob(generation_folder("*")))
+    def generations(self) -> dict[int, Path]:
+        """The checkpoints that are there, by number."""
+        found = self.checkpoint.parent.glob(generation_folder("*"))
+        return {generation_number(path.name): path for path in found}
 
 
 @dataclass(frozen=True)
@@ -87,12 +93,13 @@ class LocalEnvironment:
             return self.checkpoint
         return self.checkpoint.with_name(f"{self.checkpoint.name}.{generation_folder(number)}")
 
-    def generations(self) -> list[Path]:
-        """The checkpoints that are there."""
+    def generations(self) -> dict[int, Path]:
+        """The checkpoints that are there, by number."""
         others = self.checkpoint.parent.glob(
             f"{glob.escape(self.checkpoint.name)}.{generation_folder('*')}"
         )
-        return [*others, *([self.checkpoint] if self.checkpoint.is_dir() else ())]
+        first = {0: self.checkpoint} if self.checkpoint.is_dir() else {}
+        return first | {generation_number(path.name): path for path in others}
 
 
 Environment = PodEnvironment | LocalEnvironment

@@ -85,20 +85,20 @@ class Queries:
             "follows": self._in_pod,
             "edit": self._followed.verdict,
             "process_restarts": self._earlier.restarts,
-            "checkpoint_generation": self._generation,
+            "checkpoint_generation": self._runtime.checkpoint_generation,
             "last_failure": report.last_failure or self._earlier.failure,
         }
         self._publish(report.model_copy(update=of_process))
 
     def _begin(self, stream: ContinuousStream) -> Loop:
         runtime, followed, environment = self._runtime, self._followed, self._environment
-        self._generation = stream.spec.checkpoint.generation
         checkpoints = runtime.checkpoints
         judge = EditJudge(
             stream.spec, environment, checkpoints, lambda: runtime.session, followed.defaults
         )
         followed.begin(self._document, judge.judge)
         sampler = Sampler(runtime, self._jvm, stream.spec, environment.secrets, self._metrics)
+        generation = stream.spec.checkpoint.generation
         policy = RestartPolicy.from_spec(stream.spec).with_restart(followed.live.restart)
         return Loop(
             runtime,
@@ -108,7 +108,7 @@ class Queries:
             self._health,
             self._metrics,
             self._report,
-            HistoryFile(checkpoints.generation(self._generation), _query_hash(stream)),
+            HistoryFile(checkpoints.generation(generation), _query_hash(stream)),
             before_stop=sampler.stop,
             unread=lambda: sampler.unread,
             restart=lambda: followed.live.restart,

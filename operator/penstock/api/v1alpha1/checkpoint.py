@@ -227,7 +227,7 @@ class Checkpoint(SpecObject):
         description="An object store instead of a volume. Neither can be changed into the other. "
         "Default: none.",
     )
-    state_partitions: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+    state_partitions: Annotated[int, Field(ge=2, le=1024)] | None = Field(
         None,
         description="Partitions of the state of a query that keeps some: no more cores can work "
         "on it. They are also those of the query's other shuffles. If it is changed, Spark divides "

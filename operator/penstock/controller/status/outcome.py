@@ -142,7 +142,7 @@ def missing_checkpoint(name: str) -> NotApplied:
     return NotApplied(
         "CheckpointMissing",
         f"The PersistentVolumeClaim {claim} with the stream's checkpoint is gone. Restore it "
-        "under that name; or begin another checkpoint.generation, with startFrom: "
+        "under that name; or begin a checkpoint.generation of a higher number, with startFrom: "
         "status.committedOffsets says how far the stream had come",
         retried=False,
     )

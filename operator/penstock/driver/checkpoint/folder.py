@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,12 +42,16 @@ _TOPIC_IDS = f"{penstock_files.FOLDER}/topics.json"
 # Penstock's file: a sink of this stream may recognise batches by their ids (batch_ids.py).
 _KEEP_IDS = f"{penstock_files.FOLDER}/keep-ids.json"
 _PLACES, _BEGINS_AFTER = "places", "beginsAfter"
+# The folder of Spark's file sink, if it is the sink of the newest batches: it gets each of them.
+_FILE_SINK = "fileSink"
 # Penstock's file: the names of the stream's transactions (driver/kafka/transactions.py).
 _TRANSACTIONS = f"{penstock_files.FOLDER}/transactions.json"
 # The first file of a source's log, its checksum, and their temporary files.
 _FIRST = re.compile(r"0$|\.\.?0\.")
 # Of each store: more than Spark commits from one snapshot to the next, unless batches are short.
 _CHECKED_VERSIONS = 20
+# The step has a minute.
+_REMOVING_SECONDS = 20.0
 # Written and removed before each start.
 _WRITE_TEST = f"{penstock_files.FOLDER}/probe"
 
@@ -81,11 +86,11 @@ class CheckpointFolder:
         self.check_sink(spec)
         keep_ids = self._must_keep_ids(spec)
         with self.files.errors():
-            self._remove_left_partitions()  # which may be what has filled the volume
-            self.files.check_writable(_WRITE_TEST)
             if keep_ids:
                 self._undo_half_a_beginning()
             plan = self._plan(spec, keep_ids=keep_ids, stores=self._state_stores())
+            self._remove_left_partitions()  # which may be what has filled the volume
+            self.files.check_writable(_WRITE_TEST)
             self._execute(plan.steps)
         return plan
 
@@ -107,7 +112,7 @@ class CheckpointFolder:
         """Removes partitions of the state that no batch has, or has any more.
 
         A repartition leaves them, one that was interrupted too, and Spark cleans only what it has
-        loaded (RocksDBFileManager.deleteOldVersions).
+        loaded (RocksDBFileManager.deleteOldVersions). What takes long is left to the next start.
         """
         found = Logs.read(self._read())
         done = (n for n in found.offsets if found.epoch is not None and n <= found.epoch)
@@ -115,15 +120,19 @@ class CheckpointFolder:
         most = max((count for count in counts if count is not None), default=None)
         if most is None or None in counts:
             return
+        until = time.monotonic() + _REMOVING_SECONDS
         for partition in list(self._partitions_of_state()):
             if int(partition.rpartition("/")[2]) >= most:
-                self._remove_all(partition)
+                for path in self._files_below(partition):
+                    if time.monotonic() > until:
+                        return
+                    self.files.remove(path)
 
-    def _remove_all(self, folder: str) -> None:
+    def _files_below(self, folder: str) -> Iterator[str]:
         for inner in self.files.folders(folder):
-            self._remove_all(f"{folder}/{inner}")
+            yield from self._files_below(f"{folder}/{inner}")
         for name in self.files.names(folder):
-            self.files.remove(f"{folder}/{name}")
+            yield f"{folder}/{name}"
 
     def _partitions_of_state(self) -> Iterator[str]:
         for operator in filter(str.isdecimal, self.files.folders("state")):
@@ -144,13 +153,13 @@ class CheckpointFolder:
         if not wants_each_batch(spec.sink):
             return
         noted, place = self._kept_ids(), place_of(spec.sink)
-        is_known = noted is not None and place in noted.get(_PLACES, [place])
-        if not is_known and self.progress.committed_epoch() is not None:
+        had_each = noted is not None and noted.get(_FILE_SINK, place) == place
+        if not had_each and self.progress.committed_epoch() is not None:
             raise DriverError.permanent(
                 "UnsupportedOperation",
                 "Spark's file sink needs each batch since the first one in its folder, and this "
                 "checkpoint has committed batches with another sink or path. Restore that one; or "
-                "begin another checkpoint.generation, with startFrom.generation.",
+                "begin another checkpoint.generation, with startFrom.generation and a new path.",
             )
 
     def check_continues(self, spec: StreamSpec) -> None:
@@ -196,10 +205,15 @@ class CheckpointFolder:
     def _must_keep_ids(self, spec: StreamSpec) -> bool:
         """Whether this stream's sink may recognise batches by their ids, now or before an edit."""
         noted, place = self._kept_ids(), place_of(spec.sink)
+        if noted is None and place is None:
+            return False
         known = (noted or {}).get(_PLACES, [])
-        if place is not None and place not in known:
-            penstock_files.save(self.files, _KEEP_IDS, {**(noted or {}), _PLACES: [*known, place]})
-        return noted is not None or place is not None
+        places = known if place is None or place in known else [*known, place]
+        file_sink = place if wants_each_batch(spec.sink) else None
+        kept = {**(noted or {}), _PLACES: places, _FILE_SINK: file_sink}
+        if kept != noted:
+            penstock_files.save(self.files, _KEEP_IDS, kept)
+        return True
 
     def contents(self) -> Contents | None:
         """What the newest batch or epoch has left; None before the first."""
@@ -267,7 +281,6 @@ class CheckpointFolder:
             state = ((path, None) for store in self._state_stores() for path in store.after(0))
             self._execute(tuple(state))
             self._execute(diff(files, found, replace(found, offsets={}, initial=others)))
-        self.forget_transactions()
 
     def reads(self) -> dict[int, Offsets]:
         """From where each Kafka source reads on, once the rest is repaired."""

@@ -50,15 +50,16 @@ class Generations:
         asked = start.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         if start.timestamp_ms is not None:
             asked = {"timestamp": start.timestamp_ms}  # however it is written
-        known, first = folder.start_from(), folder.first_offsets()
+        known = folder.start_from()
         # What a sink may know keeps its number, and so its records.
         kept = not repair.first_start and folder.knows_ids()
         if repair.after is not None or kept:
             return None if asked == known else self._exists()
-        if asked == known and start.offsets == "latest":
+        # The generation before may have run once more, after a rollback; and the earliest records,
+        # and another application, move until something is planned.
+        moves = start.consumer_group is not None or start.offsets == "earliest"
+        if asked == known and not (start.generation is not None or (moves and repair.first_start)):
             return None
-        # Others are asked for again until something is committed: the generation before may have
-        # run once more, after a rollback, and the earliest records move until they are read.
         earlier = None if start.generation is None else self._folder(start.generation)
         if earlier is None:
             offsets = _offsets(start, source)
@@ -67,10 +68,16 @@ class Generations:
             names = earlier.known_transaction_names(namespace, name)
             offsets = offsets if names is None else later_of_both(offsets, written(names))
         offsets = {topic: offsets[topic] for topic in source.named(offsets)}
-        if asked == known and offsets == first:
-            return None
-        if not repair.first_start or first is not None:
-            folder.forget_beginning()
+        if asked == known:
+            first = folder.first_offsets() or {}
+            # Records that were lost, and accepted so, are not found again.
+            after = later_of_both(offsets, first)
+            offsets = {topic: after[topic] for topic in source.named(after)}
+            if offsets == first:
+                return None
+        else:
+            folder.forget_transactions()
+        folder.forget_beginning()
         folder.save_topic_ids({} if earlier is None else earlier.topic_ids())
         here = left_out.load(folder.files) if asked == known else LeftOut()
         before = LeftOut() if earlier is None else left_out.load(earlier.files)
@@ -78,6 +85,20 @@ class Generations:
         folder.save_first_offsets(offsets)
         folder.save_start_from(asked)
         return None
+
+    def check_first_start(self, known: int | None) -> None:
+        """Raises CheckpointMissing if this generation has been there before, and is gone.
+
+        `known`: the commit of it that the stream's status knows. A new one has a higher number than
+        those that are there: after a rollback the status does not know the earlier one any more.
+        """
+        number, location = self._spec.checkpoint.generation, self.current.files.location
+        later = [n for n in self._checkpoints.generations() if n > number]
+        begun = [n for n in later if self._folder(n).start_from() is not None]
+        if known is not None:
+            raise _missing(f"{location} holds no checkpoint, and epoch {known} was committed there")
+        if begun:
+            raise _missing(f"There is no generation {number}, and generation {max(begun)} is there")
 
     def check_begins(self) -> None:
         """Raises StartPositionUnknown if the generation to go on from does not show where it is."""
@@ -111,8 +132,8 @@ class Generations:
             return None
         used = [
             CheckpointFolder(files).used_batch_id(place)
-            for files in self._checkpoints.generations()
-            if files.location != self.current.files.location
+            for number, files in self._checkpoints.generations().items()
+            if number != self._spec.checkpoint.generation
         ]
         newest = max((number for number in used if number is not None), default=None)
         if newest is None:
@@ -184,15 +205,13 @@ def known_commit(status: StreamStatus, generation: int) -> int | None:
     return status.epoch if is_of_it else None
 
 
-def missing(location: str, known: int) -> DriverError:
-    """Of a checkpoint that is not there, and that has committed this epoch."""
+def _missing(what: str) -> DriverError:
     reason = "CheckpointMissing"
     return DriverError(
         Failure(
             reason,
-            f"{location} holds no checkpoint, and epoch {known} was committed there: its files "
-            "were deleted, the volume is another one, or a rule of the bucket let them expire. "
-            f"{REMEDIES[reason].action}",
+            f"{what}: the files were deleted, the volume is another one, or a rule of the bucket "
+            f"let them expire. {REMEDIES[reason].action}",
             permanent=True,
             recoverable=True,
         )

@@ -104,6 +104,8 @@ class QueryRuntime:
         self.session: SparkSession | None = None
         self._writes: Any | None = None
         """The Java class that knows of failed writes; None if the class path lacks it."""
+        self.checkpoint_generation: int | None = None
+        """The generation of the checkpoint that the query has, once that was looked at."""
         self._state_partitions: int | None = None
         """Of the query's state, by its newest plan: 0 if it keeps none; None before it."""
         self._repartition_to: int | None = None
@@ -326,8 +328,8 @@ class QueryRuntime:
         spec, folder, source = self._stream.spec, self._checkpoint, self._source
         self._sink.check_before_start()
         repair = folder.repair(spec)
-        if repair.first_start and (known := self._known_commit()) is not None:
-            raise generations.missing(folder.files.location, known)
+        if repair.first_start:
+            self._generations.check_first_start(self._known_commit())
         if repair.repairs:
             self._repair_plans.append(repair)
             log_event(
@@ -349,6 +351,7 @@ class QueryRuntime:
         self._names = self._transaction_names()  # others after a loss
         self._changes.begin(source.view)
         self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
+        self.checkpoint_generation = spec.checkpoint.generation
 
     def _known_commit(self) -> int | None:
         """What the status says was committed; None without the operator."""

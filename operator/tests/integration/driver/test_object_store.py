@@ -29,8 +29,6 @@ from testkit.streams.streams import (
     MICRO_BATCH,
     OWN_COUNTS,
     REAL_TIME,
-    kafka_to_kafka,
-    stream,
 )
 from testkit.wait import wait_for
 
@@ -79,16 +77,14 @@ SNAPSHOTS = {
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("transform", "delivery"),
+    "transform",
     [
-        pytest.param(COUNTS, "AtLeastOnce", id="SQL"),
-        pytest.param(COUNTS, "ExactlyOnce", id="SQL, exactly once", marks=pytest.mark.full),
-        pytest.param(OWN_COUNTS, "AtLeastOnce", id="Python", marks=pytest.mark.full),
+        pytest.param(COUNTS, id="SQL"),
+        pytest.param(OWN_COUNTS, id="Python", marks=pytest.mark.full),
     ],
 )
 def test_state_counts_exactly_through_kills(
     transform: dict[str, Any],
-    delivery: str,
     topics: Topics,
     class_path: str,
     bucket: CheckpointBucket,
@@ -98,12 +94,8 @@ def test_state_counts_exactly_through_kills(
 ) -> None:
     """At any moment; each time another driver loads the state, without a volume."""
     source, sink = topics.make(), topics.make(1)
-    spec = kafka_to_kafka(
-        topics.bootstrap, source, sink, MICRO_BATCH,
-        transform=transform, outputMode="update", sparkConf=SNAPSHOTS,
-    )  # fmt: skip
-    spec["sink"]["kafka"]["delivery"] = delivery
-    flow = bucket.stream(stream(**spec))
+    more: dict[str, Any] = {"transform": transform, "outputMode": "update", "sparkConf": SNAPSHOTS}
+    flow = bucket.stream(number_flow(topics, source, sink, MICRO_BATCH, **more))
     sends = [0]
 
     def send() -> None:

@@ -162,17 +162,24 @@ def test_it_is_looked_at_by_its_deadline(cluster: FakeCluster) -> None:
     assert again <= timedelta(seconds=7)
 
 
-@pytest.mark.parametrize(
-    ("report", "reason"),
-    [("query_runs", "WaitingForFirstEpoch"), ("repartitions_state", "QueryStarting")],
-)
-def test_a_first_batch_or_a_large_state_may_take_as_long_as_it_takes(
-    report: str, reason: str, cluster: FakeCluster
-) -> None:
-    fails(cluster, POD, QueryState.STARTING, **{report: True})
+def test_a_first_batch_may_take_as_long_as_it_takes(cluster: FakeCluster) -> None:
+    fails(cluster, POD, QueryState.STARTING, query_runs=True)
     cluster.clock.advance(3600)
     steps(cluster)
-    assert conditions(cluster)["Reconciling"] == ("True", reason)
+    assert conditions(cluster)["Reconciling"] == ("True", "WaitingForFirstEpoch")
+
+
+def test_the_division_of_a_large_state_may_too(cluster: FakeCluster) -> None:
+    """What comes after it, such as the plan of the query, has the time of any edit."""
+    fails(cluster, POD, QueryState.STARTING, repartitions_state=True)
+    cluster.clock.advance(3600)
+    steps(cluster)
+    cluster.report(state=QueryState.STARTING, committed=False)
+    steps(cluster)
+    assert conditions(cluster)["Reconciling"] == ("True", "QueryStarting")
+    cluster.clock.advance(3600)
+    steps(cluster)
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
 
 
 def test_a_given_up_edit_is_not_tried_again_before_another_one(cluster: FakeCluster) -> None:

@@ -64,5 +64,5 @@ class Checkpoints(Protocol):
     def generation(self, number: int) -> CheckpointFiles:
         """That of a generation, whether it exists or not."""
 
-    def generations(self) -> list[CheckpointFiles]:
-        """Those that exist."""
+    def generations(self) -> dict[int, CheckpointFiles]:
+        """Those that exist, by number."""

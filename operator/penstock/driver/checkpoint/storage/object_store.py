@@ -16,7 +16,7 @@ from typing import Any
 from penstock.api.v1alpha1.base import KeyRef
 from penstock.api.v1alpha1.object_store import ObjectStore
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
-from penstock.driver.environment import generation_folder
+from penstock.driver.environment import generation_folder, generation_number
 from penstock.driver.failures import (
     BUCKET_NOT_FOUND,
     OBJECT_STORE_DENIED,
@@ -105,10 +105,10 @@ class ObjectStoreCheckpoints:
     def generation(self, number: int) -> CheckpointFiles:
         return ObjectStoreFiles(self, generation_folder(number))
 
-    def generations(self) -> list[CheckpointFiles]:
+    def generations(self) -> dict[int, CheckpointFiles]:
         names = [name for name in self.lines("") if name.endswith("/")]
         folders = [name[:-1] for name in names if name.startswith(generation_folder(""))]
-        return [ObjectStoreFiles(self, folder) for folder in folders]
+        return {generation_number(folder): ObjectStoreFiles(self, folder) for folder in folders}
 
     @cached_property
     def _store(self) -> Any:

@@ -31,8 +31,8 @@ class VolumeCheckpoints:
     def generation(self, number: int) -> CheckpointFiles:
         return VolumeFiles(self._environment.generation(number))
 
-    def generations(self) -> list[CheckpointFiles]:
-        return [VolumeFiles(path) for path in self._environment.generations()]
+    def generations(self) -> dict[int, CheckpointFiles]:
+        return {n: VolumeFiles(path) for n, path in self._environment.generations().items()}
 
 
 @dataclass(frozen=True)

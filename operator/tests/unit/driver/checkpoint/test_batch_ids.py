@@ -147,6 +147,10 @@ def test_sparks_file_sink_gets_each_batch_since_the_first_one(tmp_path: Path) ->
     new.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
     write(checkpoint(range(4), [], range(4)), tmp_path / "new")
     new.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
+    # It is back after another one, which had batches meanwhile.
+    new.repair(stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec)
+    with pytest.raises(DriverError, match="a new path"):
+        new.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
 
 
 def test_ids_are_kept_after_the_sink_was_edited(tmp_path: Path) -> None:
@@ -159,7 +163,7 @@ def test_ids_are_kept_after_the_sink_was_edited(tmp_path: Path) -> None:
             repair = folder.repair(stream(kafka_source(), sink, trigger=MICRO_BATCH).spec)
             assert ("EmptyBatch" in kinds(repair)) == (path == "edited")
     noted = json.loads((tmp_path / "edited/penstock/keep-ids.json").read_text())["value"]
-    assert list(noted) == ["places"]
+    assert noted == {"places": [""], "fileSink": None}
 
 
 @pytest.mark.parametrize("trigger", [CONTINUOUS, REAL_TIME], ids=["continuous", "real-time"])

@@ -14,7 +14,7 @@ from penstock.api.v1alpha1.status import StreamStatus
 from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.batch_ids import PlannedQuery
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.checkpoint.generations import Generations, known_commit, missing
+from penstock.driver.checkpoint.generations import Generations, known_commit
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.start_position import check_for_data_loss, first_starting_offsets
 from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints, VolumeFiles
@@ -418,6 +418,67 @@ def test_what_the_status_knows_of_a_generation() -> None:
     assert known_commit(seen, 1) == 7
     assert known_commit(seen, 2) is None
     assert known_commit(StreamStatus(), 0) is None
-    failure = missing("s3a://bucket/flags/generation-1", 7).failure
-    assert (failure.reason, failure.recoverable) == ("CheckpointMissing", True)
-    assert "s3a://bucket/flags/generation-1" in failure.message
+
+
+def test_a_generation_that_is_gone_does_not_begin_anew(tmp_path: Path) -> None:
+    """By the status; or by a later one, which a rollback has come from."""
+    env = LocalEnvironment(tmp_path / "c")
+    later = flow(generation=2, startFrom={"offsets": "earliest"})
+    Generations(later, VolumeCheckpoints(env)).check_first_start(None)
+    start(later, env, Fake({"in": {0: 300}}))
+    Generations(later, VolumeCheckpoints(env)).check_first_start(None)
+    for spec, known, why in (
+        (later, 7, "epoch 7 was committed"),
+        (flow(), None, "generation 2 is there"),
+        (flow(generation=1, startFrom={"offsets": "latest"}), None, "generation 2 is there"),
+    ):
+        with pytest.raises(DriverError, match=why) as raised:
+            Generations(spec, VolumeCheckpoints(env)).check_first_start(known)
+        failure = raised.value.failure
+        assert (failure.reason, failure.recoverable) == ("CheckpointMissing", True)
+    newest = flow(generation=3, startFrom={"offsets": "latest"})
+    Generations(newest, VolumeCheckpoints(env)).check_first_start(None)
+
+
+@pytest.mark.parametrize(
+    ("begins", "moved"),
+    [
+        ({"offsetsByPartition": {"in": {"0": 40, "1": -1}}}, False),
+        ({"timestamp": "2026-11-26T08:00:00Z"}, False),
+        ({"offsets": "earliest"}, False),
+        ({"consumerGroup": "others"}, False),
+    ],
+)
+def test_what_has_planned_a_batch_begins_where_it_did(
+    begins: dict[str, Any], moved: bool, tmp_path: Path
+) -> None:
+    """Only an earlier generation is looked at again: what others mean by now would skip records."""
+    env = LocalEnvironment(tmp_path / "c")
+    spec = flow(generation=1, startFrom=begins)
+    at = {"in": {0: 50, 1: 500}}
+    _, before = start(spec, env, Fake({"in": {0: 500, 1: 500}}, at=at, group=at))
+    write({"sources/0/0": initial(50), "offsets/0": entry(p0=90, p1=520)}, env.generation(1))
+    start(spec, env, Fake({"in": {0: 500, 1: 500}}, at=at, group=at))  # writes the metadata
+    files = read(env.generation(1))
+    later = {"in": {0: 60, 1: 800}}
+    moves = Fake({"in": {0: 800, 1: 800}}, at=later, group=later)
+    _, after = start(spec, env, moves)
+    assert after == before
+    assert read(env.generation(1)) == files
+
+
+def test_an_accepted_loss_is_not_found_again(tmp_path: Path) -> None:
+    """Its transactions would be forgotten again with it, and their records written again."""
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=0), entry(p0=40))
+    sink = kafka_sink(delivery="ExactlyOnce")
+    spec = flow(sink, fail=False, generation=1, startFrom={"generation": 0})
+    source = Fake({"in": {0: 900}}, earliest={"in": {0: 120}})
+    warning, starting = start(spec, env, source)
+    assert warning is not None
+    assert warning.reason == "DataLoss"
+    folder = folder_at(env.generation(1))
+    names = folder.transaction_names("payments", "numbers")
+    for _ in range(2):
+        assert start(spec, env, source) == (None, starting)
+        assert folder.transaction_names("payments", "numbers") == names

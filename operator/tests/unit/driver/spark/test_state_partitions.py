@@ -59,7 +59,7 @@ def test_only_state_gets_other_partitions(
 def test_what_spark_cannot_divide_is_left_alone_as_it_is(
     contents: Contents, is_undivided: bool, sink: dict[str, Any], why: str
 ) -> None:
-    assert change(of(contents.partitions, sink), contents, lambda: is_undivided) is None
+    assert change(of(None, sink), contents, lambda: is_undivided) is None
     with pytest.raises(DriverError, match=why) as raised:
         change(of(6, sink), contents, lambda: is_undivided)
     assert raised.value.failure.permanent

@@ -70,8 +70,8 @@ class DriverReport(Report):
     )
     repartitions_state: bool = Field(
         False,
-        description="Whether the state gets other partitions before the query starts, which takes "
-        "as long as its size takes.",
+        description="Whether the state is being divided into other partitions, which takes as "
+        "long as its size takes.",
     )
     lag: int | None = Field(None, description="Records between committed and newest offsets.")
     committed_offsets: list[CommittedOffset] | None = Field(

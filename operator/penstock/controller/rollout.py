@@ -98,7 +98,8 @@ def next_rollout(
     pod = children.driver_pod
     report = _report_of(newest, pod)
     if report is not None and report.repartitions_state:
-        return not_tried(before)  # as long as its size takes; what follows has its time
+        # As long as its size takes; what follows has its time.
+        return before.model_copy(update={"start_time": now})
     if outcome.ready and children.recorded and is_newly_ready(stream, pod, now):
         ready = {
             "start_time": None,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import glob
+import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,9 @@ _LOOPBACK = "127.0.0.1"
 _API_SERVER = "https://kubernetes.default.svc"
 
 
+_GENERATION = re.compile(r"generation-([0-9]+)\Z")
+
+
 def generation_folder(number: object) -> str:
     """The name of the folder with a generation of the checkpoint."""
     return f"generation-{number}"
@@ -28,9 +32,15 @@ def unknown_uid() -> str:
     return uuid.uuid4().hex
 
 
-def generation_number(folder: str) -> int:
-    """The number of a generation, from the end of its folder's name."""
-    return int(folder.rpartition("-")[2])
+def generation_number(folder: str) -> int | None:
+    """The number of a generation, from the end of its folder's name; None of another folder."""
+    found = _GENERATION.search(folder)
+    return None if found is None else int(found[1])
+
+
+def _by_number(paths: Iterable[Path]) -> dict[int, Path]:
+    numbered = ((generation_number(path.name), path) for path in paths)
+    return {number: path for number, path in numbered if number is not None}
 
 
 @dataclass(frozen=True)
@@ -66,8 +76,7 @@ class PodEnvironment:
 
     def generations(self) -> dict[int, Path]:
         """The checkpoints that are there, by number."""
-        found = self.checkpoint.parent.glob(generation_folder("*"))
-        return {generation_number(path.name): path for path in found}
+        return _by_number(self.checkpoint.parent.glob(generation_folder("*")))
 
 
 @dataclass(frozen=True)
@@ -99,7 +108,7 @@ class LocalEnvironment:
             f"{glob.escape(self.checkpoint.name)}.{generation_folder('*')}"
         )
         first = {0: self.checkpoint} if self.checkpoint.is_dir() else {}
-        return first | {generation_number(path.name): path for path in others}
+        return first | _by_number(others)
 
 
 Environment = PodEnvironment | LocalEnvironment

@@ -216,7 +216,8 @@ class Loop:
         if message is not None:
             state = QueryState.WAITING_FOR_CORES if wait.lacks_executor else QueryState.STARTING
             self._health.step = message
-            self._report(state, message, self._observation)
+            divides = action is Action.REPARTITION_STATE
+            self._report(state, message, self._observation, repartitions_state=divides)
 
     def _observe(self) -> Observation:
         if self._jvm.exit_failure is not None:
@@ -271,7 +272,14 @@ class Loop:
             raise DriverMustExit(self._jvm.exit_failure) from error
         return classify_exception(error)
 
-    def _report(self, state: QueryState, message: str, observation: Observation) -> None:
+    def _report(
+        self,
+        state: QueryState,
+        message: str,
+        observation: Observation,
+        *,
+        repartitions_state: bool = False,
+    ) -> None:
         commit = self._runtime.progress.newest
         report = self._reports.build(
             state,
@@ -281,6 +289,7 @@ class Loop:
             self._runtime.requested_size,
             self._runtime.offsets(),
             None if commit is None else commit.at,
+            repartitions_state=repartitions_state,
         )
         self._metrics.set_report(report)
         self._publish(report)

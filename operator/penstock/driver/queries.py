@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from penstock.api.v1alpha1.changes import without_live
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.contract.driver_report import DriverReport
+from penstock.contract.driver_report import NUMBERS, DriverReport
 from penstock.driver.environment import Environment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
@@ -88,6 +88,9 @@ class Queries:
             "checkpoint_generation": self._runtime.checkpoint_generation,
             "last_failure": report.last_failure or self._earlier.failure,
         }
+        if self._runtime.checkpoint_generation is None:
+            # Of another generation, as far as the operator knows.
+            of_process |= dict.fromkeys(NUMBERS)
         self._publish(report.model_copy(update=of_process))
 
     def _begin(self, stream: ContinuousStream) -> Loop:

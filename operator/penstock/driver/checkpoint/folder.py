@@ -42,7 +42,7 @@ _TOPIC_IDS = f"{penstock_files.FOLDER}/topics.json"
 # Penstock's file: a sink of this stream may recognise batches by their ids (batch_ids.py).
 _KEEP_IDS = f"{penstock_files.FOLDER}/keep-ids.json"
 _PLACES, _BEGINS_AFTER = "places", "beginsAfter"
-# The folder of Spark's file sink, if it is the sink of the newest batches: it gets each of them.
+# The folder of Spark's file sink that has got each batch, until a commit if another sink came then.
 _FILE_SINK = "fileSink"
 # Penstock's file: the names of the stream's transactions (driver/kafka/transactions.py).
 _TRANSACTIONS = f"{penstock_files.FOLDER}/transactions.json"
@@ -152,9 +152,12 @@ class CheckpointFolder:
         """Raises DriverError if the sink would lack batches; a query may run."""
         if not wants_each_batch(spec.sink):
             return
-        noted, place = self._kept_ids(), place_of(spec.sink)
-        had_each = noted is not None and noted.get(_FILE_SINK, place) == place
-        if not had_each and self.progress.committed_epoch() is not None:
+        noted, epoch = self._kept_ids(), self.progress.committed_epoch()
+        if epoch is None or noted == {}:  # which was damaged
+            return
+        of_files = (noted or {}).get(_FILE_SINK) or {}
+        is_it = of_files.get("path") == place_of(spec.sink)
+        if not is_it or of_files["until"] not in (None, epoch):
             raise DriverError.permanent(
                 "UnsupportedOperation",
                 "Spark's file sink needs each batch since the first one in its folder, and this "
@@ -209,7 +212,12 @@ class CheckpointFolder:
             return False
         known = (noted or {}).get(_PLACES, [])
         places = known if place is None or place in known else [*known, place]
-        file_sink = place if wants_each_batch(spec.sink) else None
+        file_sink = (noted or {}).get(_FILE_SINK)
+        if wants_each_batch(spec.sink):
+            file_sink = {"path": place, "until": None}
+        elif file_sink is not None and file_sink["until"] is None:
+            epoch = self.progress.committed_epoch()
+            file_sink = {**file_sink, "until": -1 if epoch is None else epoch}
         kept = {**(noted or {}), _PLACES: places, _FILE_SINK: file_sink}
         if kept != noted:
             penstock_files.save(self.files, _KEEP_IDS, kept)

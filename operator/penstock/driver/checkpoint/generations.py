@@ -6,7 +6,7 @@ its first start, which reads them as those of any first start (start_position.py
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from penstock.api.v1alpha1 import StreamSpec
@@ -55,10 +55,13 @@ class Generations:
         kept = not repair.first_start and folder.knows_ids()
         if repair.after is not None or kept:
             return None if asked == known else self._exists()
+        first = folder.first_offsets() or {} if asked == known else {}
         # The generation before may have run once more, after a rollback; and the earliest records,
         # and another application, move until something is planned.
-        moves = start.consumer_group is not None or start.offsets == "earliest"
-        if asked == known and not (start.generation is not None or (moves and repair.first_start)):
+        others = start.consumer_group is not None or start.offsets == "earliest"
+        moves = start.generation is not None or (others and repair.first_start)
+        lacks = repair.first_start and (source.view.partitions_by_topic or {}).keys() - first.keys()
+        if asked == known and not moves and not lacks:
             return None
         earlier = None if start.generation is None else self._folder(start.generation)
         if earlier is None:
@@ -68,23 +71,43 @@ class Generations:
             names = earlier.known_transaction_names(namespace, name)
             offsets = offsets if names is None else later_of_both(offsets, written(names))
         offsets = {topic: offsets[topic] for topic in source.named(offsets)}
+        ids, here = {} if earlier is None else earlier.topic_ids(), LeftOut()
         if asked == known:
-            first = folder.first_offsets() or {}
-            # Records that were lost, and accepted so, are not found again.
-            after = later_of_both(offsets, first)
-            offsets = {topic: after[topic] for topic in source.named(after)}
+            here = left_out.load(folder.files)
+            offsets, ids = self._again(first, offsets, ids, source, moves=moves)
             if offsets == first:
                 return None
         else:
             folder.forget_transactions()
         folder.forget_beginning()
-        folder.save_topic_ids({} if earlier is None else earlier.topic_ids())
-        here = left_out.load(folder.files) if asked == known else LeftOut()
+        folder.save_topic_ids(ids)
         before = LeftOut() if earlier is None else left_out.load(earlier.files)
         left_out.save(folder.files, before.joined(here))
         folder.save_first_offsets(offsets)
         folder.save_start_from(asked)
         return None
+
+    def _again(
+        self,
+        first: Offsets,
+        offsets: Offsets,
+        ids: Mapping[str, str],
+        source: SourceMonitor,
+        *,
+        moves: bool,
+    ) -> tuple[Offsets, dict[str, str]]:
+        """Where a start that has not committed begins now, and the ids of its topics.
+
+        `offsets`, of topics with `ids`, is what the spec names now. `first` stands for the topics
+        that were not created again: what was lost, and accepted so, is not found again.
+        """
+        exist, own = source.view.topic_ids, self.current.topic_ids()
+        stand = {topic for topic in offsets.keys() & first.keys() if _same(topic, own, exist)}
+        for topic in stand:
+            here, now = {topic: first[topic]}, {topic: offsets[topic]}
+            is_ahead = moves and _same(topic, {**exist, **ids}, exist)
+            offsets = {**offsets, **(later_of_both(now, here) if is_ahead else here)}
+        return offsets, {**ids, **{topic: exist[topic] for topic in stand & exist.keys()}}
 
     def check_first_start(self, known: int | None) -> None:
         """Raises CheckpointMissing if this generation has been there before, and is gone.
@@ -93,10 +116,12 @@ class Generations:
         those that are there: after a rollback the status does not know the earlier one any more.
         """
         number, location = self._spec.checkpoint.generation, self.current.files.location
-        later = [n for n in self._checkpoints.generations() if n > number]
-        begun = [n for n in later if self._folder(n).start_from() is not None]
         if known is not None:
             raise _missing(f"{location} holds no checkpoint, and epoch {known} was committed there")
+        if self.current.first_offsets() is not None:
+            return  # it has begun, and has not committed
+        later = [n for n in self._checkpoints.generations() if n > number]
+        begun = [n for n in later if self._folder(n).start_from() is not None]
         if begun:
             raise _missing(f"There is no generation {number}, and generation {max(begun)} is there")
 
@@ -184,6 +209,11 @@ def _offsets(start: StartFrom, source: SourceMonitor) -> Offsets:
         topic: {n: snapshot.earliest[topic][n] if at == EARLIEST else at for n, at in of.items()}
         for topic, of in named.items()
     }
+
+
+def _same(topic: str, some: Mapping[str, str], others: Mapping[str, str]) -> bool:
+    """Whether a topic was not created again between the two, as far as its ids are known."""
+    return some.get(topic) == others.get(topic)
 
 
 def _unknown(message: str) -> DriverError:

@@ -123,6 +123,8 @@ class ReportBuilder:
         requested: Size | None,
         offsets: tuple[Offsets, Offsets] | None,
         committed_at: float | None = None,
+        *,
+        repartitions_state: bool = False,
     ) -> DriverReport:
         """The report for this moment.
 
@@ -148,7 +150,7 @@ class ReportBuilder:
             committed=state.committed and query_state is not QueryState.STOPPING,
             proved=state.history.proved,
             query_runs=state.query_runs and query_state is not QueryState.STOPPING,
-            repartitions_state=observation.repartitions_state,
+            repartitions_state=repartitions_state,
             lag=lag(*offsets) if offsets and observation.has_query else None,
             committed_offsets=committed,
             committed_offsets_omitted=omitted,

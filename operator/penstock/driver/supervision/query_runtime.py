@@ -328,8 +328,10 @@ class QueryRuntime:
         spec, folder, source = self._stream.spec, self._checkpoint, self._source
         self._sink.check_before_start()
         repair = folder.repair(spec)
-        if repair.first_start:
-            self._generations.check_first_start(self._known_commit())
+        if repair.first_start and self._api is not None:
+            status = self._api.stream(self._stream.metadata.name).status
+            known = generations.known_commit(status, spec.checkpoint.generation)
+            self._generations.check_first_start(known)
         if repair.repairs:
             self._repair_plans.append(repair)
             log_event(
@@ -352,14 +354,6 @@ class QueryRuntime:
         self._changes.begin(source.view)
         self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
         self.checkpoint_generation = spec.checkpoint.generation
-
-    def _known_commit(self) -> int | None:
-        """What the status says was committed; None without the operator."""
-        stream = self._stream
-        if self._api is None:
-            return None
-        status = self._api.stream(stream.metadata.name).status
-        return generations.known_commit(status, stream.spec.checkpoint.generation)
 
     def _transaction_names(self) -> TransactionNames | None:
         stream = self._stream.metadata

@@ -245,7 +245,7 @@ def test_a_checkpoint_in_an_object_store_stays_there(
     create(kube, before)
     with pytest.raises(KubectlError, match=f"{STORE}.location cannot be changed, added") as refused:
         replace(kube, after)
-    assert "delete the stream and apply it again" in str(refused.value)
+    assert "delete the stream, and apply it again" in str(refused.value)
     stored = kube.get("cstream", "update")
     assert stored is not None
     assert stored["spec"] == before

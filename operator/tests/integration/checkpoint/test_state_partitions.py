@@ -73,6 +73,25 @@ def test_values_are_right_whatever_the_number_of_partitions(
             assert topics.received(sink) == Counter(dict.fromkeys(NUMBERS, copies)), now
 
 
+def test_the_reports_say_it_as_long_as_it_takes(
+    topics: Topics, jvm: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no longer: what comes before it and after it has the time that any edit has."""
+    monkeypatch.setattr("penstock.driver.loop._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("penstock.driver.supervision.reported_state._SAID_EVERY_SECONDS", 0.01)
+    source, sink = topics.make(), topics.make(1)
+    topics.send(source, NUMBERS)
+    with running(flow(topics, source, sink), jvm, tmp_path) as it:
+        it.wait_committed(len(NUMBERS))
+    topics.send(source, NUMBERS)
+    with running(flow(topics, source, sink, 6), jvm, tmp_path) as it:
+        it.wait_committed(2 * len(NUMBERS))
+        said = [report for report in it.reports if report.repartitions_state]
+        assert said
+        assert all("being divided" in report.message for report in said)
+        assert all(report.state is QueryState.STARTING for report in said)
+
+
 @pytest.mark.parametrize("wanted", [6, 3, None])
 def test_a_kill_undoes_what_was_done_of_it(
     wanted: int | None, topics: Topics, class_path: str, tmp_path: Path

@@ -182,6 +182,17 @@ def test_the_division_of_a_large_state_may_too(cluster: FakeCluster) -> None:
     assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
 
 
+def test_an_edit_of_one_that_divides_its_state_can_go_back(cluster: FakeCluster) -> None:
+    before = spec_hash(cluster)
+    fails(cluster, POD, QueryState.STARTING, repartitions_state=True)
+    fails(cluster, {"executor": {"cores": 3}}, QueryState.STARTING)
+    cluster.clock.advance(3600)
+    steps(cluster)
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+    cluster.settle()
+    assert spec_hash(cluster) == before
+
+
 def test_a_given_up_edit_is_not_tried_again_before_another_one(cluster: FakeCluster) -> None:
     """Neither after a restart of the operator, nor by an edit of a live field."""
     fails(cluster, POD, QueryState.FAILED, last_failure=BROKEN)

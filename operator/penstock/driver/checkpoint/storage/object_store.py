@@ -108,7 +108,8 @@ class ObjectStoreCheckpoints:
     def generations(self) -> dict[int, CheckpointFiles]:
         names = [name for name in self.lines("") if name.endswith("/")]
         folders = [name[:-1] for name in names if name.startswith(generation_folder(""))]
-        return {generation_number(folder): ObjectStoreFiles(self, folder) for folder in folders}
+        numbered = ((generation_number(folder), folder) for folder in folders)
+        return {n: ObjectStoreFiles(self, folder) for n, folder in numbered if n is not None}
 
     @cached_property
     def _store(self) -> Any:

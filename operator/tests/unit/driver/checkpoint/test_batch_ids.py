@@ -147,7 +147,11 @@ def test_sparks_file_sink_gets_each_batch_since_the_first_one(tmp_path: Path) ->
     new.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
     write(checkpoint(range(4), [], range(4)), tmp_path / "new")
     new.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
-    # It is back after another one, which had batches meanwhile.
+    # It is back after another one, which had no batch, and one meanwhile.
+    new.repair(stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec)
+    new.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
+    new.repair(stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec)
+    write(checkpoint(range(5), [], range(5)), tmp_path / "new")
     new.repair(stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec)
     with pytest.raises(DriverError, match="a new path"):
         new.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)

@@ -438,6 +438,13 @@ def test_a_generation_that_is_gone_does_not_begin_anew(tmp_path: Path) -> None:
         assert (failure.reason, failure.recoverable) == ("CheckpointMissing", True)
     newest = flow(generation=3, startFrom={"offsets": "latest"})
     Generations(newest, VolumeCheckpoints(env)).check_first_start(None)
+    # One that has begun, and has not committed.
+    begun = Generations(flow(), VolumeCheckpoints(env))
+    begun.current.save_first_offsets({"in": {0: 0}})
+    begun.check_first_start(None)
+    # A copy by hand is no generation.
+    env.generation(1).with_name("c.generation-2.bak").mkdir()
+    assert VolumeCheckpoints(env).generations().keys() == {0, 2}
 
 
 @pytest.mark.parametrize(
@@ -465,6 +472,46 @@ def test_what_has_planned_a_batch_begins_where_it_did(
     _, after = start(spec, env, moves)
     assert after == before
     assert read(env.generation(1)) == files
+
+
+def test_topics_that_are_created_again_before_a_commit(tmp_path: Path) -> None:
+    """Offsets of the old ones stand for nothing, whichever generation has met the new ones."""
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=1000))
+    old = VolumeFiles(env.generation(0))
+    CheckpointFolder(old).save_topic_ids({"in": "old"})
+    spec = flow(fail=False, generation=1, startFrom={"generation": 0})
+    start(spec, env, Fake({"in": {0: 2000}}, ids={"in": "old"}))
+    # Generation 0 went on, has accepted that the topic is another one, and reads it.
+    committed(env.generation(0), entry(p0=5), first=1)
+    CheckpointFolder(old).save_topic_ids({"in": "new"})
+    source = Fake({"in": {0: 3000}}, ids={"in": "new"})
+    assert start(spec, env, source) == (None, '{"in": {"0": 5}}')
+    # And here it is accepted, while generation 0 still knows the old one.
+    other = LocalEnvironment(tmp_path / "d")
+    committed(other.generation(0), entry(p0=1000))
+    CheckpointFolder(VolumeFiles(other.generation(0))).save_topic_ids({"in": "old"})
+    warning, _ = start(spec, other, source)
+    assert warning is not None
+    assert warning.reason == "DataLoss"
+    for _ in range(2):
+        assert start(spec, other, source) == (None, '{"in": {"0": 0}}')
+
+
+@pytest.mark.parametrize(
+    "begins", [{"offsets": "latest"}, {"timestamp": "2026-11-26T08:00:00Z"}], ids=str
+)
+def test_a_topic_that_is_added_before_the_first_batch(
+    begins: dict[str, str], tmp_path: Path
+) -> None:
+    """It begins where startFrom says; the others stay where they are."""
+    env = LocalEnvironment(tmp_path / "c")
+    spec = flow(generation=1, startFrom=begins)
+    start(spec, env, Fake({"in": {0: 500}}, at={"in": {0: 500}}))
+    both = {"in": {0: 700}, "more": {0: 900}}
+    for newest in (both, {"in": {0: 800}, "more": {0: 950}}):
+        _, starting = start(spec, env, Fake(newest, at=newest))
+        assert json.loads(starting) == {"in": {"0": 500}, "more": {"0": 900}}
 
 
 def test_an_accepted_loss_is_not_found_again(tmp_path: Path) -> None:

@@ -75,15 +75,17 @@ class Generations:
         if asked == known:
             here = left_out.load(folder.files)
             offsets, ids = self._again(first, offsets, ids, source, moves=moves)
-            if offsets == first:
+            if offsets == first and ids.items() <= folder.topic_ids().items():
                 return None
         else:
             folder.forget_transactions()
         folder.forget_beginning()
-        folder.save_topic_ids(ids)
         before = LeftOut() if earlier is None else left_out.load(earlier.files)
         left_out.save(folder.files, before.joined(here))
+        # In this order: after a crash, ids of topics that were created again would let the offsets
+        # of the old ones stand.
         folder.save_first_offsets(offsets)
+        folder.save_topic_ids(ids)
         folder.save_start_from(asked)
         return None
 

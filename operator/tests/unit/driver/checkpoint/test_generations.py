@@ -487,6 +487,9 @@ def test_topics_that_are_created_again_before_a_commit(tmp_path: Path) -> None:
     CheckpointFolder(old).save_topic_ids({"in": "new"})
     source = Fake({"in": {0: 3000}}, ids={"in": "new"})
     assert start(spec, env, source) == (None, '{"in": {"0": 5}}')
+    # As after a crash before the ids were stored.
+    folder_at(env.generation(1)).save_topic_ids({"in": "old"})
+    assert start(spec, env, source) == (None, '{"in": {"0": 5}}')
     # And here it is accepted, while generation 0 still knows the old one.
     other = LocalEnvironment(tmp_path / "d")
     committed(other.generation(0), entry(p0=1000))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from penstock.cluster import kinds
 from penstock.driver import jvm
 from testkit.driver.class_archive import java_options
 
@@ -188,7 +189,9 @@ class Kubelet:
 
             def do_GET(self) -> None:
                 name, query = self._asked()
-                if name is None:
+                if f"/{kinds.STREAM.plural}/" in self.path:
+                    self._answer(200, {"kind": kinds.STREAM.kind, "metadata": {}})  # no status yet
+                elif name is None:
                     items = kubelet._select(query) if "/pods" in self.path else []
                     meta = {"resourceVersion": "1"}
                     self._answer(
@@ -232,7 +235,8 @@ class Kubelet:
 
             def _asked(self) -> tuple[str | None, dict[str, list[str]]]:
                 parts = urlsplit(self.path)
-                kubelet.used.add(parts.path.split("/")[5])
+                _, _, in_namespace = parts.path.partition("/namespaces/")
+                kubelet.used.add(in_namespace.split("/")[1])
                 _, _, name = parts.path.partition("/pods/")
                 return (name or None), parse_qs(parts.query)
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from penstock.api.quantities import amount
+from penstock.cluster import kinds
 from penstock.contract.driver_report import QueryState
 from penstock.contract.naming import stream_labels
 from penstock.driver.environment import PodEnvironment
@@ -183,7 +184,7 @@ def test_executors_are_waited_for_lost_added_and_released(
     wait_for("no executor", lambda: not kubelet.executors())
 
     # So the driver needs no other rights.
-    assert kubelet.used == {"pods", "secrets"}
+    assert kubelet.used == {"pods", "secrets", kinds.STREAM.plural}
     spec = last["spec"]
     (container,) = spec["containers"]
     labels = last["metadata"]["labels"]

@@ -199,7 +199,8 @@ NAMES = [
 def runs(request: pytest.FixtureRequest, kube: Kube, installation: Installation) -> Iterator[Runs]:
     """All chosen runs, started."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    chosen = {item.callspec.params["name"] for item in items if "runs" in item.fixturenames}
+    here = (item for item in items if item.path == request.path and "runs" in item.fixturenames)
+    chosen = {item.callspec.params["name"] for item in here}
     if chosen & set(LINES):
         serve_lines(kube, installation.images["operator"])
     with ThreadPoolExecutor(AT_ONCE) as pool:

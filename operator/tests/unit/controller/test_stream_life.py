@@ -352,7 +352,7 @@ def test_a_lost_checkpoint_stalls_the_stream_instead_of_a_fresh_start(cluster: F
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "runs"),
+    ("checkpoint", "begins"),
     [
         ({"generation": 1, "startFrom": {"offsetsByPartition": {"payments": {"0": 7}}}}, True),
         ({"generation": 1, "startFrom": {"generation": 0}}, False),
@@ -361,7 +361,7 @@ def test_a_lost_checkpoint_stalls_the_stream_instead_of_a_fresh_start(cluster: F
     ids=["begins anew", "begins where another has arrived", "is the lost one"],
 )
 def test_a_lost_checkpoint_does_not_hold_a_generation_that_needs_it_not(
-    checkpoint: dict[str, Any], runs: bool, cluster: FakeCluster
+    checkpoint: dict[str, Any], begins: bool, cluster: FakeCluster
 ) -> None:
     cluster.api.remove(cluster.api.one(kinds.CLAIM, "flags-checkpoint"))
     cluster.settle()
@@ -369,9 +369,9 @@ def test_a_lost_checkpoint_does_not_hold_a_generation_that_needs_it_not(
     cluster.fails_with[samples.desired(checkpoint=checkpoint).spec_hash] = generation
     cluster.apply(checkpoint=checkpoint)
     cluster.settle()
-    assert cluster.api.has(kinds.CLAIM, "flags-checkpoint") is runs
+    assert cluster.api.has(kinds.CLAIM, "flags-checkpoint") is begins
     stalled = cluster.condition("Stalled")
-    assert stalled.reason == ("NotStalled" if runs else "CheckpointMissing")
+    assert stalled.reason == ("NotStalled" if begins else "CheckpointMissing")
 
 
 def test_a_changed_or_deleted_child_is_restored(cluster: FakeCluster) -> None:

@@ -116,11 +116,7 @@ def test_another_generation_begins_where_the_lost_one_had_arrived(
             volume = {key: lost["spec"][key] for key in ("accessModes", "resources")}
             kube.apply({**lost, "metadata": metadata, "spec": volume, "status": None})
         stream.edit(suspend=False)
-        stream.wait_for(
-            "CheckpointMissing",
-            lambda: stream.condition("Stalled").get("reason") == "CheckpointMissing",
-            120,
-        )
+        stream.wait_stalled("CheckpointMissing")
         offsets = stream.status()["committedOffsets"]
         at = {source: {str(it["partition"]): it["offset"] for it in offsets}}
         anew = {"generation": generation, "startFrom": {"offsetsByPartition": at}}

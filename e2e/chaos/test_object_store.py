@@ -136,7 +136,7 @@ def test_counts_are_exact_through_the_loss_of_driver_and_executor(
     bucket = f"{store.bucket}-later"
     flow = Counting.started(installation, kube, topic, store, "counter", bucket=bucket)
     stream = flow.stream
-    _wait_stalled(stream, "BucketNotFound")
+    stream.wait_stalled("BucketNotFound")
     store.store.make_bucket(bucket)
     with flow.traffic():
         location = f"s3a://{bucket}/streams/{kube.namespace}/{stream.name}"
@@ -160,13 +160,7 @@ def test_counts_are_exact_through_the_loss_of_driver_and_executor(
     for key in store.store.names(bucket):
         store.store.delete(bucket, key)
     stream.edit(suspend=False)
-    _wait_stalled(stream, "CheckpointMissing")
-
-
-def _wait_stalled(stream: Stream, reason: str) -> None:
-    stream.wait_for(
-        f"Stalled by {reason}", lambda: stream.condition("Stalled").get("reason") == reason, 120
-    )
+    stream.wait_stalled("CheckpointMissing")
 
 
 def _wait_for_commit(stream: Stream, what: str) -> None:

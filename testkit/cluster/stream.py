@@ -93,6 +93,11 @@ class Stream:
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         self.wait_for(f"{self.name} Ready", self.is_ready, seconds)
 
+    def wait_stalled(self, reason: str) -> None:
+        self.wait_for(
+            f"Stalled by {reason}", lambda: self.condition("Stalled").get("reason") == reason, 120
+        )
+
     def wait_for(self, what: str, look: Callable[[], T], seconds: float) -> T:
         """Waits until `look` returns something true; a failure shows the stream and its pods."""
         return wait_for(what, look, seconds, self.describe, every=0.5)

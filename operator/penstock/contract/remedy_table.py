@@ -10,6 +10,10 @@ APPLY_ELSEWHERE = (
     "note status.committedOffsets, delete the stream, and apply it again with them as "
     "checkpoint.startFrom"
 )
+HIGHER_GENERATION = (
+    "begin a checkpoint.generation of a higher number, with startFrom: status.committedOffsets "
+    "says how far the stream had come"
+)
 
 EDIT = "kubectl edit cstream {name} -n {namespace}"
 LOGS = "kubectl penstock logs {name} -n {namespace}"
@@ -293,9 +297,7 @@ ROWS: tuple[Remedy, ...] = (
         "CheckpointMissing",
         "Stalled: the volume claim with the stream's progress is gone, or its location in the "
         "object store is empty or another one.",
-        "Restore what the message names. Or begin a checkpoint.generation of a higher number, with "
-        "startFrom: "
-        "status.committedOffsets says how far the stream had come. Do not delete the stream before "
+        f"Restore what the message names. Or {HIGHER_GENERATION}. Do not delete the stream before "
         "you have noted them: a new one begins at startingOffsets.",
         CLAIMS,
     ),
@@ -311,7 +313,7 @@ ROWS: tuple[Remedy, ...] = (
         "BucketNotFound",
         "The bucket of checkpoint.objectStore.location does not exist in the store. The driver "
         "looks again.",
-        f"Create the bucket, or correct endpoint and region; for another location, "
+        "Create the bucket, or correct endpoint and region; for another location, "
         f"{APPLY_ELSEWHERE}.",
         EDIT,
     ),

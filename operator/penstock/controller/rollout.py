@@ -111,7 +111,7 @@ def next_rollout(
         return before.model_copy(update=ready)
     if before.start_time is None:
         before = before.model_copy(update={"start_time": now})
-    if before.failure is None and _has_failed(before, newest, outcome, pod, now):
+    if before.failure is None and _has_failed(before, newest, outcome, report, now):
         failure = LastFailure(
             reason=outcome.reason,
             message=outcome.message,
@@ -165,7 +165,7 @@ def _has_failed(
     rollout: Rollout,
     newest: Revision,
     outcome: Outcome,
-    pod: DriverPod | None,
+    report: DriverReport | None,
     now: datetime,
 ) -> bool:
     """Whether there is something to go back to, and reason enough.
@@ -174,7 +174,6 @@ def _has_failed(
     """
     if not _can_go_back(rollout, newest) or outcome.ready:
         return False
-    report = _report_of(newest, pod)
     if outcome.state is StreamState.STALLED and report is not None:
         return True
     if report is not None and report.state is QueryState.STARTING and report.query_runs:

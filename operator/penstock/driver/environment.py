@@ -17,8 +17,6 @@ from penstock.contract import naming
 TERMINATION_LOG = Path("/dev/termination-log")
 _LOOPBACK = "127.0.0.1"
 _API_SERVER = "https://kubernetes.default.svc"
-
-
 _GENERATION = re.compile(r"generation-([0-9]+)\Z")
 
 
@@ -27,20 +25,15 @@ def generation_folder(number: object) -> str:
     return f"generation-{number}"
 
 
+def by_number(folders: Iterable[str]) -> dict[int, str]:
+    """The folders with a generation of the checkpoint, whose names end so, by number."""
+    numbered = ((_GENERATION.search(folder), folder) for folder in folders)
+    return {int(found[1]): folder for found, folder in numbered if found is not None}
+
+
 def unknown_uid() -> str:
     """Another one each time, so that two pods are never taken for one."""
     return uuid.uuid4().hex
-
-
-def generation_number(folder: str) -> int | None:
-    """The number of a generation, from the end of its folder's name; None of another folder."""
-    found = _GENERATION.search(folder)
-    return None if found is None else int(found[1])
-
-
-def _by_number(paths: Iterable[Path]) -> dict[int, Path]:
-    numbered = ((generation_number(path.name), path) for path in paths)
-    return {number: path for number, path in numbered if number is not None}
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,7 @@ class PodEnvironment:
 
     def generations(self) -> dict[int, Path]:
         """The checkpoints that are there, by number."""
-        return _by_number(self.checkpoint.parent.glob(generation_folder("*")))
+        return _by_number(self.checkpoint, generation_folder("*"))
 
 
 @dataclass(frozen=True)
@@ -104,11 +97,15 @@ class LocalEnvironment:
 
     def generations(self) -> dict[int, Path]:
         """The checkpoints that are there, by number."""
-        others = self.checkpoint.parent.glob(
-            f"{glob.escape(self.checkpoint.name)}.{generation_folder('*')}"
-        )
+        others = f"{glob.escape(self.checkpoint.name)}.{generation_folder('*')}"
         first = {0: self.checkpoint} if self.checkpoint.is_dir() else {}
-        return first | _by_number(others)
+        return first | _by_number(self.checkpoint, others)
+
+
+def _by_number(checkpoint: Path, pattern: str) -> dict[int, Path]:
+    """The generations beside the first one whose names match a pattern."""
+    found = by_number(path.name for path in checkpoint.parent.glob(pattern))
+    return {number: checkpoint.with_name(name) for number, name in found.items()}
 
 
 Environment = PodEnvironment | LocalEnvironment

@@ -10,7 +10,7 @@ from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import EditVerdict, Rollout, StreamState
 from penstock.cluster.assessment import Assessment
 from penstock.contract import naming
-from penstock.contract.remedy_table import APPLY_ELSEWHERE
+from penstock.contract.remedy_table import APPLY_ELSEWHERE, HIGHER_GENERATION
 
 CHANGED_BY_OTHERS = "ChangedByOthers"
 _ADOPT = "spec.checkpoint.volume.adopt"
@@ -142,8 +142,7 @@ def missing_checkpoint(name: str) -> NotApplied:
     return NotApplied(
         "CheckpointMissing",
         f"The PersistentVolumeClaim {claim} with the stream's checkpoint is gone. Restore it "
-        "under that name; or begin a checkpoint.generation of a higher number, with startFrom: "
-        "status.committedOffsets says how far the stream had come",
+        f"under that name; or {HIGHER_GENERATION}",
         retried=False,
     )
 

@@ -8,7 +8,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from penstock.api.v1alpha1 import StreamSpec
@@ -21,7 +21,7 @@ from penstock.driver.checkpoint.batch_ids import (
     refuse_other_records,
     wants_each_batch,
 )
-from penstock.driver.checkpoint.file_formats import Entry, initial_offsets
+from penstock.driver.checkpoint.file_formats import Entry, Files, initial_offsets
 from penstock.driver.checkpoint.logs import Logs, Step, diff, numbers, together
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
@@ -88,16 +88,18 @@ class CheckpointFolder:
         with self.files.errors():
             if keep_ids:
                 self._undo_half_a_beginning()
-            plan = self._plan(spec, keep_ids=keep_ids, stores=self._state_stores())
-            self._remove_left_partitions()  # which may be what has filled the volume
+            files, partitions = self._read(), list(self._partitions_of_state())
+            stores = self._state_stores(partitions)
+            plan = self._plan(files, spec, keep_ids=keep_ids, stores=stores)
+            self._remove_left(files, partitions)  # which may be what has filled the volume
             self.files.check_writable(_WRITE_TEST)
             self._execute(plan.steps)
         return plan
 
-    def _state_stores(self) -> list[Store]:
+    def _state_stores(self, partitions: Iterable[str]) -> list[Store]:
         """The stores of the state; none if they are in another format than is known here."""
         stores = []
-        for partition in sorted(self._partitions_of_state()):
+        for partition in sorted(partitions):
             of_partition = []
             for store in (partition, *(f"{partition}/{n}" for n in self.files.folders(partition))):
                 names = self.files.names(store)
@@ -108,25 +110,21 @@ class CheckpointFolder:
             stores += of_partition or [Store(partition, {})]
         return stores
 
-    def _remove_left_partitions(self) -> None:
+    def _remove_left(self, files: Files, partitions: Iterable[str]) -> None:
         """Removes partitions of the state that no batch has, or has any more.
 
         A repartition leaves them, one that was interrupted too, and Spark cleans only what it has
         loaded (RocksDBFileManager.deleteOldVersions). What takes long is left to the next start.
         """
-        found = Logs.read(self._read())
-        done = (n for n in found.offsets if found.epoch is not None and n <= found.epoch)
-        counts = [found.offsets[n].shuffle_partitions for n in done]
-        most = max((count for count in counts if count is not None), default=None)
-        if most is None or None in counts:
+        most = Logs.read(files).most_partitions
+        if most is None:
             return
         until = time.monotonic() + _REMOVING_SECONDS
-        for partition in list(self._partitions_of_state()):
-            if int(partition.rpartition("/")[2]) >= most:
-                for path in self._files_below(partition):
-                    if time.monotonic() > until:
-                        return
-                    self.files.remove(path)
+        left = (it for it in partitions if int(it.rpartition("/")[2]) >= most)
+        for path in chain.from_iterable(map(self._files_below, left)):
+            if time.monotonic() > until:
+                return
+            self.files.remove(path)
 
     def _files_below(self, folder: str) -> Iterator[str]:
         for inner in self.files.folders(folder):
@@ -168,13 +166,13 @@ class CheckpointFolder:
     def check_continues(self, spec: StreamSpec) -> None:
         """Raises DriverError if this spec's mode cannot continue from here; a query may run."""
         with self.files.errors():
-            self._plan(spec, keep_ids=self.knows_ids())
+            self._plan(self._read(), spec, keep_ids=self.knows_ids())
 
     def _plan(
-        self, spec: StreamSpec, *, keep_ids: bool, stores: Sequence[Store] = ()
+        self, files: Files, spec: StreamSpec, *, keep_ids: bool, stores: Sequence[Store] = ()
     ) -> RepairPlan:
         return repair.plan(
-            self._read(),
+            files,
             spec,
             state=self._holds_state(),
             first=self._readable_first_offsets(),
@@ -275,7 +273,8 @@ class CheckpointFolder:
         Only while no query runs, and not where the sink may know it.
         """
         with self.files.errors():
-            self._execute(repair.without_plan(self._read(), self._state_stores()))
+            stores = self._state_stores(self._partitions_of_state())
+            self._execute(repair.without_plan(self._read(), stores))
 
     def forget_beginning(self) -> None:
         """Makes Kafka sources begin anew, at other first offsets than those of an earlier start.
@@ -286,8 +285,8 @@ class CheckpointFolder:
             files = self._read()
             found = Logs.read(files)
             others = {n: it for n, it in found.initial.items() if initial_offsets(it) is None}
-            state = ((path, None) for store in self._state_stores() for path in store.after(0))
-            self._execute(tuple(state))
+            stores = self._state_stores(self._partitions_of_state())
+            self._execute(tuple((path, None) for store in stores for path in store.after(0)))
             self._execute(diff(files, found, replace(found, offsets={}, initial=others)))
 
     def reads(self) -> dict[int, Offsets]:

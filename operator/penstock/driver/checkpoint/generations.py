@@ -104,10 +104,11 @@ class Generations:
         that were not created again: what was lost, and accepted so, is not found again.
         """
         exist, own = source.view.topic_ids, self.current.topic_ids()
-        stand = {topic for topic in offsets.keys() & first.keys() if _same(topic, own, exist)}
+        both = offsets.keys() & first.keys()
+        stand = {topic for topic in both if own.get(topic) == exist.get(topic)}
         for topic in stand:
             here, now = {topic: first[topic]}, {topic: offsets[topic]}
-            is_ahead = moves and _same(topic, {**exist, **ids}, exist)
+            is_ahead = moves and ids.get(topic) in (None, exist.get(topic))
             offsets = {**offsets, **(later_of_both(now, here) if is_ahead else here)}
         return offsets, {**ids, **{topic: exist[topic] for topic in stand & exist.keys()}}
 
@@ -211,11 +212,6 @@ def _offsets(start: StartFrom, source: SourceMonitor) -> Offsets:
         topic: {n: snapshot.earliest[topic][n] if at == EARLIEST else at for n, at in of.items()}
         for topic, of in named.items()
     }
-
-
-def _same(topic: str, some: Mapping[str, str], others: Mapping[str, str]) -> bool:
-    """Whether a topic was not created again between the two, as far as its ids are known."""
-    return some.get(topic) == others.get(topic)
 
 
 def _unknown(message: str) -> DriverError:

@@ -109,6 +109,15 @@ class Logs:
         commits = {f"commits/{n}": self.commits[n] for n in sorted(self.commits)}
         return metadata | initial | offsets | commits
 
+    @property
+    def most_partitions(self) -> int | None:
+        """The most partitions of state that a committed batch has; None if that is not known."""
+        if self.epoch is None:
+            return None
+        counts = [entry.shuffle_partitions for n, entry in self.offsets.items() if n <= self.epoch]
+        known = [count for count in counts if count is not None]
+        return max(known) if len(known) == len(counts) else None
+
     def up_to(self, epoch: int) -> Logs:
         """Without what is planned or committed after this one."""
         return replace(

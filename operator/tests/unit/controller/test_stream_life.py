@@ -360,7 +360,7 @@ def test_a_lost_checkpoint_stalls_the_stream_instead_of_a_fresh_start(cluster: F
     ],
     ids=["begins anew", "begins where another has arrived", "is the lost one"],
 )
-def test_a_lost_checkpoint_does_not_hold_a_generation_that_needs_it_not(
+def test_a_lost_checkpoint_does_not_hold_a_generation_that_does_not_need_it(
     checkpoint: dict[str, Any], begins: bool, cluster: FakeCluster
 ) -> None:
     cluster.api.remove(cluster.api.one(kinds.CLAIM, "flags-checkpoint"))

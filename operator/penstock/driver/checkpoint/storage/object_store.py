@@ -16,7 +16,7 @@ from typing import Any
 from penstock.api.v1alpha1.base import KeyRef
 from penstock.api.v1alpha1.object_store import ObjectStore
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
-from penstock.driver.environment import generation_folder, generation_number
+from penstock.driver.environment import by_number, generation_folder
 from penstock.driver.failures import (
     BUCKET_NOT_FOUND,
     OBJECT_STORE_DENIED,
@@ -107,9 +107,8 @@ class ObjectStoreCheckpoints:
 
     def generations(self) -> dict[int, CheckpointFiles]:
         names = [name for name in self.lines("") if name.endswith("/")]
-        folders = [name[:-1] for name in names if name.startswith(generation_folder(""))]
-        numbered = ((generation_number(folder), folder) for folder in folders)
-        return {n: ObjectStoreFiles(self, folder) for n, folder in numbered if n is not None}
+        folders = by_number(name[:-1] for name in names if name.startswith(generation_folder("")))
+        return {n: ObjectStoreFiles(self, folder) for n, folder in folders.items()}
 
     @cached_property
     def _store(self) -> Any:

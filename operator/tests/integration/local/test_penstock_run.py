@@ -74,15 +74,15 @@ class Command:
         lines = [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
         return [entry for entry in lines if entry["message"] == message]
 
-    def wait(self, message: str) -> dict[str, Any]:
-        """Waits for a log line with this message, and returns the first."""
+    def wait(self, message: str, field: str = "message") -> dict[str, Any]:
+        """Waits for a log line with this message and a field, and returns the first."""
 
-        def logged() -> bool:
+        def found() -> list[dict[str, Any]]:
             assert self.process.poll() is None, self.log
-            return bool(self.entries(message))
+            return [entry for entry in self.entries(message) if field in entry]
 
-        wait_for(f"{message}; the log:\n{self.log}", logged)
-        return self.entries(message)[0]
+        wait_for(f"{message} with {field}; the log:\n{self.log}", lambda: bool(found()))
+        return found()[0]
 
     def interrupt(self) -> int:
         """Sends Ctrl-C, and returns the exit code."""
@@ -133,7 +133,8 @@ def test_with_kafka_feeds_its_broker_and_stops_it_with_the_command(
 
     with command(tmp_path, environment, *own, "--feed", "second", file) as second:
         bootstrap = second.wait("run")["kafka"]
-        assert second.wait("stream")["epoch"] == stopped["epoch"]
+        # Known as soon as the checkpoint is checked: before that no number is reported.
+        assert second.wait("stream", "epoch")["epoch"] == stopped["epoch"]
         wait_for("flags shown", lambda: flagged(PAYMENTS[50:]) <= set(second.rows))
         both = consume(bootstrap, "flags")
         assert {value for _, value in both} == flagged(PAYMENTS)

@@ -6,7 +6,7 @@ its first start, which reads them as those of any first start (start_position.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from penstock.api.v1alpha1 import StreamSpec
@@ -15,6 +15,7 @@ from penstock.api.v1alpha1.status import StreamStatus
 from penstock.contract.reasons import REMEDIES
 from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.batch_ids import place_of
+from penstock.driver.checkpoint.beginning import Beginning, moves, stored_form
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.left_out import LeftOut
 from penstock.driver.checkpoint.repair import RepairPlan
@@ -47,70 +48,49 @@ class Generations:
         start, folder = self._spec.checkpoint.start_from, self.current
         if start is None:
             return None
-        asked = start.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        if start.timestamp_ms is not None:
-            asked = {"timestamp": start.timestamp_ms}  # however it is written
-        known = folder.start_from()
+        asked, first_start = stored_form(start), repair.first_start
+        is_asked = asked == folder.start_from()
         # What a sink may know keeps its number, and so its records.
-        kept = not repair.first_start and folder.knows_ids()
+        kept = not first_start and folder.knows_ids()
         if repair.after is not None or kept:
-            return None if asked == known else self._exists()
-        first = folder.first_offsets() or {} if asked == known else {}
-        # The generation before may have run once more, after a rollback; and the earliest records,
-        # and another application, move until something is planned.
-        others = start.consumer_group is not None or start.offsets == "earliest"
-        moves = start.generation is not None or (others and repair.first_start)
-        lacks = repair.first_start and (source.view.partitions_by_topic or {}).keys() - first.keys()
-        if asked == known and not moves and not lacks:
+            return None if is_asked else self._exists()
+        none = Beginning({}, {})
+        stored = Beginning(folder.first_offsets() or {}, folder.topic_ids()) if is_asked else none
+        again = moves(start, planned=not first_start)
+        topics = (source.view.partitions_by_topic or {}) if first_start else {}
+        if is_asked and not again and stored.offsets.keys() >= topics.keys():
             return None
-        earlier = None if start.generation is None else self._folder(start.generation)
-        if earlier is None:
-            offsets = _offsets(start, source)
-        else:
-            offsets = self._reached(earlier)
-            names = earlier.known_transaction_names(namespace, name)
-            offsets = offsets if names is None else later_of_both(offsets, written(names))
-        offsets = {topic: offsets[topic] for topic in source.named(offsets)}
-        ids, here = {} if earlier is None else earlier.topic_ids(), LeftOut()
-        if asked == known:
-            here = left_out.load(folder.files)
-            offsets, ids = self._again(first, offsets, ids, source, moves=moves)
-            if offsets == first and ids.items() <= folder.topic_ids().items():
+        named, left = self._named(start, source, namespace, name, written)
+        if is_asked:
+            named = stored.again(named, source.view.topic_ids, moves=again)
+            if stored.includes(named):
                 return None
+            left = left.joined(left_out.load(folder.files))
         else:
             folder.forget_transactions()
         folder.forget_beginning()
-        before = LeftOut() if earlier is None else left_out.load(earlier.files)
-        left_out.save(folder.files, before.joined(here))
+        left_out.save(folder.files, left)
         # In this order: after a crash, ids of topics that were created again would let the offsets
         # of the old ones stand.
-        folder.save_first_offsets(offsets)
-        folder.save_topic_ids(ids)
+        folder.save_first_offsets(named.offsets)
+        folder.save_topic_ids(named.topic_ids)
         folder.save_start_from(asked)
         return None
 
-    def _again(
-        self,
-        first: Offsets,
-        offsets: Offsets,
-        ids: Mapping[str, str],
-        source: SourceMonitor,
-        *,
-        moves: bool,
-    ) -> tuple[Offsets, dict[str, str]]:
-        """Where a start that has not committed begins now, and the ids of its topics.
-
-        `offsets`, of topics with `ids`, is what the spec names now. `first` stands for the topics
-        that were not created again: what was lost, and accepted so, is not found again.
-        """
-        exist, own = source.view.topic_ids, self.current.topic_ids()
-        both = offsets.keys() & first.keys()
-        stand = {topic for topic in both if own.get(topic) == exist.get(topic)}
-        for topic in stand:
-            here, now = {topic: first[topic]}, {topic: offsets[topic]}
-            is_ahead = moves and ids.get(topic) in (None, exist.get(topic))
-            offsets = {**offsets, **(later_of_both(now, here) if is_ahead else here)}
-        return offsets, {**ids, **{topic: exist[topic] for topic in stand & exist.keys()}}
+    def _named(
+        self, start: StartFrom, source: SourceMonitor, namespace: str, name: str, written: Written
+    ) -> tuple[Beginning, LeftOut]:
+        """Where the spec says that the generation begins, and the records left out until then."""
+        if start.generation is None:
+            named, left = Beginning(_offsets(start, source), {}), LeftOut()
+        else:
+            earlier = self._folder(start.generation)
+            reached = self._reached(earlier)
+            names = earlier.known_transaction_names(namespace, name)
+            reached = reached if names is None else later_of_both(reached, written(names))
+            named, left = Beginning(reached, earlier.topic_ids()), left_out.load(earlier.files)
+        read = source.named(named.offsets)
+        return replace(named, offsets={topic: named.offsets[topic] for topic in read}), left
 
     def check_first_start(self, known: int | None) -> None:
         """Raises CheckpointMissing if this generation has been there before, and is gone.

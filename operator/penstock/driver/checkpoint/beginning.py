@@ -1,0 +1,69 @@
+"""Where a generation of a checkpoint begins until it has committed: values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.api.v1alpha1.checkpoint import StartFrom
+from penstock.driver.kafka.offsets import Offsets, later_of_both
+
+
+def stored_form(start: StartFrom) -> dict[str, Any]:
+    """A startFrom as it is stored beside the first offsets, however it is written.
+
+    >>> stored_form(StartFrom(timestamp="1970-01-01T01:00:01+01:00"))
+    {'timestamp': 1000}
+    """
+    if start.timestamp_ms is not None:
+        return {"timestamp": start.timestamp_ms}
+    return start.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def moves(start: StartFrom, *, planned: bool) -> bool:
+    """Whether a startFrom names another place by now, for a generation that has not committed.
+
+    An earlier generation may have run once more, after a rollback. The earliest records, and
+    another application, count again until a batch is planned.
+    """
+    if start.generation is not None:
+        return True
+    return not planned and (start.consumer_group is not None or start.offsets == "earliest")
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """First offsets, and the ids of their topics."""
+
+    offsets: Offsets
+    topic_ids: Mapping[str, str]
+
+    def includes(self, other: Beginning) -> bool:
+        """Whether nothing need be stored for the other one."""
+        return self.offsets == other.offsets and other.topic_ids.items() <= self.topic_ids.items()
+
+    def again(self, named: Beginning, exist: Mapping[str, str], *, moves: bool) -> Beginning:
+        """Where a generation that has begun here, and has not committed, begins now.
+
+        That is what startFrom names now: for topics that were not created again only if it moves,
+        and never before what is stored, since a loss of records there was accepted. `exist`: the
+        ids of the topics now.
+
+        >>> stored = Beginning({"in": {0: 7}}, {"in": "a"})
+        >>> stored.again(Beginning({"in": {0: 9}}, {}), {"in": "a"}, moves=True).offsets
+        {'in': {0: 9}}
+        >>> stored.again(Beginning({"in": {0: 9}}, {}), {"in": "a"}, moves=False).offsets
+        {'in': {0: 7}}
+        >>> stored.again(Beginning({"in": {0: 3}}, {"in": "b"}), {"in": "b"}, moves=True)
+        Beginning(offsets={'in': {0: 3}}, topic_ids={'in': 'b'})
+        """
+        both = self.offsets.keys() & named.offsets.keys()
+        kept = {topic for topic in both if self.topic_ids.get(topic) == exist.get(topic)}
+        offsets = dict(named.offsets)
+        for topic in kept:
+            here, now = {topic: self.offsets[topic]}, {topic: named.offsets[topic]}
+            counts = moves and named.topic_ids.get(topic) in (None, exist.get(topic))
+            offsets |= later_of_both(now, here) if counts else here
+        ids = {topic: exist[topic] for topic in kept & exist.keys()}
+        return Beginning(offsets, {**named.topic_ids, **ids})

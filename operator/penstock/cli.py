@@ -427,8 +427,8 @@ def _client(name: str, options: argparse.Namespace) -> int:
 
 def _validate(options: argparse.Namespace) -> int:
     from penstock.local.errors import CommandError
-    from penstock.validation import findings
     from penstock.validation.file_check import check, check_paths
+    from penstock.validation.report import rendered
 
     try:
         if options.spark:
@@ -450,7 +450,7 @@ def _validate(options: argparse.Namespace) -> int:
         return error.code
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a path need not be Unicode
-    print(findings.rendered(report, options.format))
+    print(rendered(report, options.format))
     if not all_read:
         return 2
     return 0 if report.passed else 1

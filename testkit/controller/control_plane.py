@@ -22,7 +22,7 @@ from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
 from penstock.controller.kubernetes.api_client import KubernetesApiClient
 from penstock.controller.main import operate
-from penstock.controller.metrics import Metrics
+from penstock.controller.metrics import OperatorMetrics
 from penstock.controller.operator_settings import Settings
 from penstock.local.tools.child_process import ChildProcess
 from testkit.controller import samples
@@ -83,9 +83,9 @@ class Namespace:
     @contextlib.asynccontextmanager
     async def operator(
         self, kubeconfig: Path | None = None, settings: Settings | None = None
-    ) -> AsyncIterator[Metrics]:
+    ) -> AsyncIterator[OperatorMetrics]:
         """Runs the whole operator in this event loop, and stops it as SIGTERM would."""
-        stop, ready, metrics = asyncio.Event(), asyncio.Event(), Metrics()
+        stop, ready, metrics = asyncio.Event(), asyncio.Event(), OperatorMetrics()
         task = asyncio.create_task(
             operate(
                 await configuration(kubeconfig or self._server.kubeconfig),
@@ -221,14 +221,14 @@ async def namespace(server: ApiServer) -> AsyncIterator[Namespace]:
         await _close_connections()
 
 
-def reconciles(metrics: Metrics, *results: str) -> float:
+def reconciles(metrics: OperatorMetrics, *results: str) -> float:
     """How often the operator has reconciled with one of these results."""
     name = "penstock_operator_reconcile_total"
     counts = [metrics.registry.get_sample_value(name, {"result": result}) for result in results]
     return sum(count or 0 for count in counts)
 
 
-async def no_reconcile_for_a_second(metrics: Metrics) -> None:
+async def no_reconcile_for_a_second(metrics: OperatorMetrics) -> None:
     """Returns after a second without a reconcile."""
     results = ("changed", "unchanged", "error")
     while True:

@@ -19,7 +19,7 @@ from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller.kubernetes.object_cache import WATCHED_LABELS, ObjectCache
-from penstock.controller.metrics import Metrics
+from penstock.controller.metrics import OperatorMetrics
 from penstock.controller.reconciler import Reconciler, StreamChanged
 from testkit.controller import samples
 from testkit.controller.fake_kubernetes_api import Clock, FakeKubernetesApi
@@ -40,7 +40,7 @@ class FakeCluster:
         self._first = beside or self
         self.clock: Clock = beside.clock if beside else Clock()
         self.api: FakeKubernetesApi = beside.api if beside else FakeKubernetesApi(self.clock)
-        self.metrics = Metrics()
+        self.metrics = OperatorMetrics()
         self.settings = samples.SETTINGS
         self.drivers_started: list[str] = []
         # Whether the StatefulSet controller keeps a pod that was never ready.

@@ -14,7 +14,7 @@ from penstock.cluster import kinds
 from penstock.cluster.objects import Claim, Event, Lease, Quota
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
+from penstock.contract.pod_check import BrokerCheck, PodCheck, Reach
 from testkit.controller import samples
 from testkit.controller.facts import NODE, facts_of, node, operator, warning, with_stream
 from testkit.controller.fake_cluster import FakeCluster
@@ -58,7 +58,7 @@ def pod_waits(**status: Any) -> ClusterFacts:
     return facts_of(cluster)
 
 
-def checked_inside(facts: ClusterFacts, outcome: Outcome) -> ClusterFacts:
+def checked_inside(facts: ClusterFacts, outcome: Reach) -> ClusterFacts:
     """The same, with what a check in the driver's container found about its broker."""
     brokers = (BrokerCheck(BROKER, outcome, ()),)
     return with_stream(facts, inside=PodCheck("0.1.0", brokers))
@@ -84,15 +84,15 @@ def broker_down() -> ClusterFacts:
 
 
 def broker_refuses() -> ClusterFacts:
-    return checked_inside(broker_down(), Outcome.REFUSED)
+    return checked_inside(broker_down(), Reach.REFUSED)
 
 
 def name_unknown() -> ClusterFacts:
-    return checked_inside(broker_down(), Outcome.NAME_UNKNOWN)
+    return checked_inside(broker_down(), Reach.NAME_UNKNOWN)
 
 
 def name_servers_down() -> ClusterFacts:
-    return replace(checked_inside(broker_down(), Outcome.NAME_SERVER_SILENT), dns_endpoints=0)
+    return replace(checked_inside(broker_down(), Reach.NAME_SERVER_SILENT), dns_endpoints=0)
 
 
 def driver_killed() -> ClusterFacts:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from penstock.api.conditions import ValidationRule, every, is_set, not_among, some
+from penstock.api.predicates import ValidationRule, every, is_set, not_among, some
 
 # The prefix of Kafka's own options among Spark's.
 CLIENT_PREFIX = "kafka."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from penstock.api.conditions import ValidationRule, is_set, not_among, some
+from penstock.api.predicates import ValidationRule, is_set, not_among, some
 
 _RPC = "Spark's RPC is always authenticated"
 _NO_CLAIMS = "a driver creates no PersistentVolumeClaims"

@@ -13,7 +13,7 @@ from penstock.client.cluster_facts import ClusterFacts
 from penstock.client.doctor.diagnosis import diagnose
 from penstock.client.formatting import printable
 from penstock.client.reading.api_client import KubeApi, NoConfiguration
-from penstock.client.reading.gather import Gatherer, NoStream, Scope, gather
+from penstock.client.reading.gather import Gatherer, NoStream, Selection, gather
 from penstock.client.reading.logs import Followed, Line, LogOptions, for_people, pods_of, read_logs
 from penstock.client.view import findings, status
 from penstock.cluster import kinds
@@ -23,7 +23,7 @@ from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.validation.file_check import check_paths
-from penstock.validation.findings import rendered
+from penstock.validation.report import rendered
 
 CANNOT_LOOK = findings.CANNOT_LOOK
 
@@ -58,9 +58,9 @@ def run(name: str, options: argparse.Namespace) -> int:
 
 
 def _status(api: KubeApi, options: argparse.Namespace) -> int:
-    scope = _scope(api, options)
-    one = bool(scope.name)
-    facts = gather(api, lambda it: it.details(scope) if one else it.fleet(scope))
+    selection = _selection(api, options)
+    one = bool(selection.name)
+    facts = gather(api, lambda it: it.details(selection) if one else it.fleet(selection))
     if options.output == "json":
         _print(status.as_json(facts))
     elif one:
@@ -68,15 +68,15 @@ def _status(api: KubeApi, options: argparse.Namespace) -> int:
     elif facts.streams:
         _print(status.as_table(facts))
     else:
-        _note(f"no stream found {_where(scope)}")
+        _note(f"no stream found {_where(selection)}")
     if options.output != "json" and not one:
         _note_unread(facts)
     return 0
 
 
 def _doctor(api: KubeApi, options: argparse.Namespace) -> int:
-    scope = _scope(api, options)
-    facts = gather(api, lambda it: it.diagnosis(scope))
+    selection = _selection(api, options)
+    facts = gather(api, lambda it: it.diagnosis(selection))
     found = diagnose(facts)
     as_output = findings.as_json if options.output == "json" else findings.as_text
     _print(as_output(facts, found))
@@ -96,7 +96,7 @@ def _logs(api: KubeApi, options: argparse.Namespace) -> int:
     def show(line: Line) -> None:
         _print(line.text if options.raw else for_people(line))
 
-    gather(api, lambda it: it.only(Scope(key.namespace, key.name)))
+    gather(api, lambda it: it.only(Selection(key.namespace, key.name)))
     pods = pods_of(api, key, executors=wanted.executors)
     if wanted.follow:
         for line in Followed(api, key, wanted, _note).lines():
@@ -111,10 +111,10 @@ def _logs(api: KubeApi, options: argparse.Namespace) -> int:
 def _top(api: KubeApi, options: argparse.Namespace) -> int:
     from penstock.client.view import top  # imports rich, which the others do without
 
-    scope = _scope(api, options)
+    selection = _selection(api, options)
 
     def read(it: Gatherer) -> ClusterFacts:
-        return it.fleet(scope)
+        return it.fleet(selection)
 
     top.show(lambda: gather(api, read), options.interval, options.iterations)
     return 0
@@ -178,14 +178,14 @@ def _stream(
     return Stream(found), tuple(map(ControllerRevision, recorded))
 
 
-def _scope(api: KubeApi, options: argparse.Namespace) -> Scope:
+def _selection(api: KubeApi, options: argparse.Namespace) -> Selection:
     name = getattr(options, "name", None) or ""
     everywhere = options.all_namespaces and not name
-    return Scope("" if everywhere else options.namespace or api.namespace, name)
+    return Selection("" if everywhere else options.namespace or api.namespace, name)
 
 
-def _where(scope: Scope) -> str:
-    return f"in the namespace {scope.namespace}" if scope.namespace else "in any namespace"
+def _where(selection: Selection) -> str:
+    return f"in the namespace {selection.namespace}" if selection.namespace else "in any namespace"
 
 
 def _why(server: str, error: ApiError) -> str:

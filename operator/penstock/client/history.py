@@ -25,7 +25,7 @@ class NoRevision(Exception):
 
 
 @dataclass(frozen=True)
-class Entry:
+class RecordedSpec:
     """One spec of a stream."""
 
     revision: str
@@ -39,7 +39,7 @@ class Entry:
     """The paths of the fields that are not as in the spec before."""
 
 
-def history(stream: Stream, recorded: Iterable[ControllerRevision]) -> list[Entry]:
+def history(stream: Stream, recorded: Iterable[ControllerRevision]) -> list[RecordedSpec]:
     """The recorded specs and the newest one, the latest first."""
     found = owned_by(stream.uid, recorded)
     specs: list[tuple[str, datetime | None, Mapping[str, Any]]]
@@ -53,12 +53,12 @@ def history(stream: Stream, recorded: Iterable[ControllerRevision]) -> list[Entr
         before = specs[number + 1][2] if number + 1 < len(specs) else None
         image = text(spec.get("image")) or NONE
         entries.append(
-            Entry(revision, since, _state(stream, revision), image, _changed(before, spec))
+            RecordedSpec(revision, since, _state(stream, revision), image, _changed(before, spec))
         )
     return entries
 
 
-def as_table(entries: Sequence[Entry], now: datetime) -> str:
+def as_table(entries: Sequence[RecordedSpec], now: datetime) -> str:
     """The entries as text."""
     rows = [
         (it.revision, it.state or NONE, age(it.recorded, now), it.image, _few(it.changed))
@@ -67,7 +67,7 @@ def as_table(entries: Sequence[Entry], now: datetime) -> str:
     return "\n".join(table(("REVISION", "STATE", "READY", "IMAGE", "CHANGED"), rows))
 
 
-def as_json(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+def as_json(entries: Sequence[RecordedSpec]) -> list[dict[str, Any]]:
     """The entries for programs."""
     return [
         {

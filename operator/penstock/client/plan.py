@@ -14,8 +14,8 @@ from penstock.cluster.lenient_fields import mapping, text
 from penstock.cluster.stream import Stream, holds
 from penstock.contract.edits import change_of_edit, edited_fields
 from penstock.validation.file_check import check_document
-from penstock.validation.findings import Finding, Report
 from penstock.validation.reading.documents import Document, Loaded
+from penstock.validation.report import PlacedProblem, ValidationReport
 
 RESTARTS = frozenset({"QueryRestarts", "PodRestarts", "DriverStops"})
 """The reasons of findings that mean: no record is read for a while."""
@@ -25,7 +25,7 @@ _STOPS_AFTER_A_COMMIT = ("MicroBatch", "AvailableNow")
 _START_FIELDS = ("startingOffsets", "startingOffsetsByPartition")
 
 
-def plan(loaded: Loaded, namespace: str, live: Callable[[Key], Stream | None]) -> Report:
+def plan(loaded: Loaded, namespace: str, live: Callable[[Key], Stream | None]) -> ValidationReport:
     """What becomes of each stream of a file; `live` is asked for the one in the cluster."""
     findings, invalid = [*loaded.findings], 0
     for document in loaded.streams:
@@ -33,12 +33,12 @@ def plan(loaded: Loaded, namespace: str, live: Callable[[Key], Stream | None]) -
         invalid += bool(errors)
         findings += errors or _plan_document(document, namespace, live)
     valid, unread = len(loaded.streams) - invalid, len(loaded.findings)
-    return Report(tuple(findings), valid, invalid, loaded.skipped, unread)
+    return ValidationReport(tuple(findings), valid, invalid, loaded.skipped, unread)
 
 
 def _plan_document(
     document: Document, namespace: str, live: Callable[[Key], Stream | None]
-) -> Iterable[Finding]:
+) -> Iterable[PlacedProblem]:
     metadata = mapping(document.content.get("metadata"))
     stream = live(Key(text(metadata.get("namespace")) or namespace, document.name))
     edited = mapping(document.content.get("spec"))

@@ -16,7 +16,7 @@ from typing import Any
 MODULE = "penstock.driver.kafka.pod_check"
 
 
-class Outcome(StrEnum):
+class Reach(StrEnum):
     """How far a connection to one broker came."""
 
     CONNECTED = "Connected"
@@ -36,7 +36,7 @@ class BrokerCheck:
 
     server: str
     """Host and port, as in bootstrapServers."""
-    outcome: Outcome
+    outcome: Reach
     addresses: tuple[str, ...] = ()
 
 
@@ -66,7 +66,7 @@ def parse(text: str) -> PodCheck:
     try:
         found: dict[str, Any] = json.loads(text)
         brokers = tuple(
-            BrokerCheck(broker["server"], Outcome(broker["outcome"]), tuple(broker["addresses"]))
+            BrokerCheck(broker["server"], Reach(broker["outcome"]), tuple(broker["addresses"]))
             for broker in found["brokers"]
         )
         return PodCheck(

@@ -24,7 +24,7 @@ from penstock.controller.kubernetes.leader_election import LeaderElection, Lease
 from penstock.controller.kubernetes.object_cache import WATCHED_LABELS, ObjectCache
 from penstock.controller.kubernetes.selected_namespaces import SelectedNamespaces
 from penstock.controller.kubernetes.watch import Watch
-from penstock.controller.metrics import Metrics
+from penstock.controller.metrics import OperatorMetrics
 from penstock.controller.operator_settings import Settings
 from penstock.controller.reconciler import Reconciler
 from penstock.controller.standby import Standby
@@ -59,7 +59,7 @@ def run(
     # what changes.
     for noisy in ("kopf", "aiohttp.access"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     if metrics_port is not None:
         start_http_server(metrics_port, any_address(), registry=metrics.registry)
     asyncio.run(_until_signal(settings, health_port, metrics, lease))
@@ -68,7 +68,7 @@ def run(
 async def _until_signal(
     settings: Settings,
     health_port: int | None,
-    metrics: Metrics,
+    metrics: OperatorMetrics,
     lease: LeaseName | None,
 ) -> None:
     stop = asyncio.Event()
@@ -86,7 +86,7 @@ async def _until_signal(
 
 async def operate(
     configuration: Configuration,
-    metrics: Metrics,
+    metrics: OperatorMetrics,
     *,
     settings: Settings,
     stop: asyncio.Event,

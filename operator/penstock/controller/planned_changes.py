@@ -76,7 +76,7 @@ _REQUEUE_EXACT = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
-class Decision:
+class PlannedChanges:
     """What to change, in this order: apply, delete, write the status, send events."""
 
     apply: tuple[Manifest, ...] = ()
@@ -86,7 +86,7 @@ class Decision:
     events: tuple[StreamEvent, ...] = ()
     requeue_after: timedelta | None = None
     status: StreamStatus | None = None
-    """The status that holds after this decision, changed or not."""
+    """The status that holds after these changes, changed or not."""
     steady: bool = False
     """Whether all objects are as they should be, so that a report of the driver changes none."""
     counts: bool = False
@@ -106,11 +106,13 @@ class Decision:
         return not (self.apply or self.delete or self.status_manifest or self.events)
 
 
-def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime) -> Decision:
+def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime) -> PlannedChanges:
     """One level-triggered step for every cause: an edit, a failure, a report or a timer."""
     if stream.terminating:
         # Kubernetes deletes the children through their owner references.
-        return Decision(apply=_retained_claim(stream, children), requeue_after=_REQUEUE_SETTLED)
+        return PlannedChanges(
+            apply=_retained_claim(stream, children), requeue_after=_REQUEUE_SETTLED
+        )
     if stream.paused:
         return unapplied(stream, children, paused(), now)
     previous = _previous_objects(children, stream.uid)
@@ -153,22 +155,22 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     obsolete = to_delete(desired, children, another_pod=another_pod) if applied else ()
     outcome = _running(stream, desired, children, now)
     rollout = next_rollout(stream, outcome, children, now)
-    decision = _decide(
+    planned = _decide(
         stream, children, outcome, now, to_apply, obsolete, rollout, another_pod=another_pod
     )
     look = next_look(stream, rollout, children, now)
     if look is not None:
-        decision = replace(decision, requeue_after=min(look, decision.requeue_after or look))
+        planned = replace(planned, requeue_after=min(look, planned.requeue_after or look))
     is_done = is_settled(rollout) and outcome.not_applied is None
     is_done = is_done and outcome.state is not StreamState.COMPLETED  # its driver may be let go
-    decision = replace(decision, steady=is_done and not (to_apply or obsolete))
+    planned = replace(planned, steady=is_done and not (to_apply or obsolete))
     if children.claim is not None and not stream.has_status:
         found = checkpoint_found(children.claim.name)
-        return replace(decision, events=(found, *decision.events))
-    return decision
+        return replace(planned, events=(found, *planned.events))
+    return planned
 
 
-def reported(stream: ObservedStream, children: ObservedChildren, now: datetime) -> Decision:
+def reported(stream: ObservedStream, children: ObservedChildren, now: datetime) -> PlannedChanges:
     """The step for a report of the driver after a steady decision, if nothing else has changed."""
     desired = stream.desired
     assert desired is not None
@@ -236,7 +238,7 @@ def unapplied(
     now: datetime,
     apply: tuple[Manifest, ...] = (),
     delete: tuple[Ref, ...] = (),
-) -> Decision:
+) -> PlannedChanges:
     """A stream whose spec is not applied. What was applied before still runs, and is assessed."""
     owner = children.stateful_set
     driver = None
@@ -255,8 +257,10 @@ def unapplied(
     return _decide(stream, children, Outcome.of(driver, cause), now, apply, delete, rollout)
 
 
-def failed(stream: ObservedStream, error: Exception, now: datetime, since: datetime) -> Decision:
-    """The decision when the stream cannot be reconciled since then: to report that, and no more."""
+def failed(
+    stream: ObservedStream, error: Exception, now: datetime, since: datetime
+) -> PlannedChanges:
+    """The changes when the stream cannot be reconciled since then: to report that, and no more."""
     if isinstance(error, ApiError):
         message = f"The operator could not read the stream's objects and retries: {error}"
     else:
@@ -266,8 +270,8 @@ def failed(stream: ObservedStream, error: Exception, now: datetime, since: datet
         )
     status = failed_status(stream, message, now, since)
     if status == stream.status or stream.terminating:
-        return Decision()
-    return Decision(status_manifest=status_manifest(stream, status), status=status)
+        return PlannedChanges()
+    return PlannedChanges(status_manifest=status_manifest(stream, status), status=status)
 
 
 def _decide(
@@ -280,7 +284,7 @@ def _decide(
     rollout: Rollout | None = None,
     *,
     another_pod: bool = False,
-) -> Decision:
+) -> PlannedChanges:
     pod, owner = children.driver_pod, children.stateful_set
     warnings = _warnings(stream, children)
     wanted = replace(_wanted_driver(owner, apply), another_pod=another_pod)
@@ -297,7 +301,7 @@ def _decide(
     is_new = update.status.completion_time != stream.status.completion_time
     if left is not None and (left > timedelta(0) or is_new):
         requeue = min(requeue, left if left < _REQUEUE_EXACT else left * 2 / 3)
-    return Decision(
+    return PlannedChanges(
         apply=apply,
         delete=delete,
         status_manifest=status_manifest(stream, update.status) if changed else None,

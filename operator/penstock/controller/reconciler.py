@@ -30,7 +30,7 @@ from penstock.controller.children.revision import (
 from penstock.controller.image_rollout import ImageRollout
 from penstock.controller.kubernetes.api_client import KubernetesApi, KubernetesReads
 from penstock.controller.kubernetes.object_cache import ObjectCache
-from penstock.controller.metrics import Metrics
+from penstock.controller.metrics import OperatorMetrics
 from penstock.controller.observation import (
     ObservedChildren,
     ObservedStream,
@@ -38,7 +38,13 @@ from penstock.controller.observation import (
     parse_stream,
 )
 from penstock.controller.operator_settings import Settings
-from penstock.controller.planned_changes import Decision, failed, reconcile, reported, unapplied
+from penstock.controller.planned_changes import (
+    PlannedChanges,
+    failed,
+    reconcile,
+    reported,
+    unapplied,
+)
 from penstock.controller.status.conditions import reports_contest
 from penstock.controller.status.planned_status import least_status
 from penstock.controller.status.stream_events import event_manifest
@@ -104,7 +110,7 @@ class Reconciler:
         self,
         api: KubernetesApi,
         cache: ObjectCache,
-        metrics: Metrics,
+        metrics: OperatorMetrics,
         settings: Settings,
         now: Callable[[], datetime] = utc_now,
         wake: Callable[[Key], None] = lambda key: None,
@@ -146,20 +152,20 @@ class Reconciler:
                 self._forget(key)
                 return None
             try:
-                decision = await self._decide(key, raw)
-                if decision.needs_fresh_reads:
+                planned = await self._decide(key, raw)
+                if planned.needs_fresh_reads:
                     fresh = await self._read_anew(key, raw)
                     if fresh is None:
                         self._forget(key)
                         return None
                     raw = fresh
-                    decision = await self._decide_and_apply(key, raw)
-                result.changed = not decision.changes_nothing
+                    planned = await self._decide_and_apply(key, raw)
+                result.changed = not planned.changes_nothing
             except Exception as error:
                 await self._report(key, raw, error)
                 raise
             self._known[key].failing_since = None
-            return await self._publish(key, raw, decision)
+            return await self._publish(key, raw, planned)
 
     async def _find(self, key: Key) -> Manifest | None:
         """The stream that the cache shows, or, every few minutes, the API server.
@@ -204,7 +210,7 @@ class Reconciler:
         self._applier.forget(key)
         self._known.pop(key, None)
 
-    async def _decide(self, key: Key, raw: Manifest) -> Decision:
+    async def _decide(self, key: Key, raw: Manifest) -> PlannedChanges:
         """Decides by the cache. A report of the driver alone costs no look at all the objects."""
         stream, observed = await self._observe(key, raw, self._cache)
         now = self._now()
@@ -213,9 +219,9 @@ class Reconciler:
         known = self._known[key]
         if known.steady is not None and known.steady[0] == seen and now < known.steady[1]:
             return reported(stream, observed, now)
-        decision = reconcile(stream, self._applier.with_memory(key, observed), now)
-        known.steady = (seen, now + _STEADY) if decision.steady else None
-        return decision
+        planned = reconcile(stream, self._applier.with_memory(key, observed), now)
+        known.steady = (seen, now + _STEADY) if planned.steady else None
+        return planned
 
     async def _observe(
         self, key: Key, raw: Manifest, api: KubernetesReads
@@ -247,16 +253,16 @@ class Reconciler:
             known.earlier = source, parsed.desired
         return replace(stream, desired=known.earlier[1], given_up=stream.desired)
 
-    async def _decide_and_apply(self, key: Key, raw: Manifest) -> Decision:
+    async def _decide_and_apply(self, key: Key, raw: Manifest) -> PlannedChanges:
         """Writes the children. What the API server refuses is part of the decision."""
         stream, observed = await self._observe(key, raw, self._api)
         if rollout.is_newly_ready(stream, observed.driver_pod, self._now()):
             observed = replace(observed, recorded=await self._record(key, stream))
         children = self._applier.with_memory(key, observed)
-        decision = reconcile(stream, children, self._now())
-        cause = await self._applier.carry_out(key, children, decision.apply, decision.delete)
+        planned = reconcile(stream, children, self._now())
+        cause = await self._applier.carry_out(key, children, planned.apply, planned.delete)
         if cause is None or stream.terminating:
-            return decision
+            return planned
         return unapplied(stream, children, cause, self._now())
 
     async def _record(self, key: Key, stream: ObservedStream) -> bool:
@@ -315,7 +321,7 @@ class Reconciler:
                 self._threads, parse_stream, raw, settings
             )
 
-    async def _publish(self, key: Key, raw: Manifest, decision: Decision) -> timedelta | None:
+    async def _publish(self, key: Key, raw: Manifest, planned: PlannedChanges) -> timedelta | None:
         """Creates the events, then writes the status. Returns when to reconcile again.
 
         An event's name depends on the status that it follows. So one that is created again,
@@ -328,16 +334,16 @@ class Reconciler:
         wait = written.contest.wait if written is not None else None
         if (
             wait is not None
-            and decision.status is not None
-            and not reports_contest(stream.status, decision.status)
+            and planned.status is not None
+            and not reports_contest(stream.status, planned.status)
         ):
             log.info("%s: another client keeps changing the status: a second operator?", key)
             return wait
-        await self._create_events(key, stream, decision)
-        if decision.status_manifest is not None:
-            left = await self._write_status(key, stream, decision)
+        await self._create_events(key, stream, planned)
+        if planned.status_manifest is not None:
+            left = await self._write_status(key, stream, planned)
             self._cache.wrote(left)
-            if decision.status is not None and decision.status.rollout != stream.status.rollout:
+            if planned.status is not None and planned.status.rollout != stream.status.rollout:
                 self._images.count()
             if written is None:
                 written = _Written(stream.uid, "", Contest(self._now))
@@ -345,15 +351,17 @@ class Reconciler:
                 written.contest.undone()
             content = content_hash(left.get("status"))
             self._known[key].written = replace(written, content=content)
-        if decision.status is not None:
-            self._metrics.show(key, decision.status, stream.commit_interval)
-        return decision.requeue_after
+        if planned.status is not None:
+            self._metrics.show(key, planned.status, stream.commit_interval)
+        return planned.requeue_after
 
-    async def _create_events(self, key: Key, stream: ObservedStream, decision: Decision) -> None:
+    async def _create_events(
+        self, key: Key, stream: ObservedStream, planned: PlannedChanges
+    ) -> None:
         """Creates the events; those that the API server cannot take now, at the next reconcile."""
-        for event in decision.events:
+        for event in planned.events:
             log.info("%s: %s: %s", key, event.reason, event.note)
-        new = [event_manifest(event, stream, self._now()) for event in decision.events]
+        new = [event_manifest(event, stream, self._now()) for event in planned.events]
         known = self._known[key]
         unsent, known.unsent_events = [*known.unsent_events, *new], []
         for number, manifest in enumerate(unsent):
@@ -366,22 +374,22 @@ class Reconciler:
                 known.unsent_events = unsent[number:][-_MAX_UNSENT_EVENTS:]
                 return
 
-    async def _write_status(self, key: Key, stream: ObservedStream, decision: Decision) -> Manifest:
+    async def _write_status(
+        self, key: Key, stream: ObservedStream, planned: PlannedChanges
+    ) -> Manifest:
         """Writes the status; the least of it if the API server refuses the whole."""
-        assert decision.status_manifest is not None
+        assert planned.status_manifest is not None
         try:
-            return await self._api.apply_status(decision.status_manifest)
+            return await self._api.apply_status(planned.status_manifest)
         except ApiError as error:
             if error.code in (404, 409):
                 self._cache.forget_stream(stream.manifest)
                 raise StreamChanged("the stream has changed since it was read") from error
             # A field that an older CRD does not have is an internal error of the API server.
-            if not (error.refused or error.code == 500) or decision.status is None:
+            if not (error.refused or error.code == 500) or planned.status is None:
                 raise
             log.error("%s: the API server refused the status: %s", key, error)
-            return await self._api.apply_status(
-                least_status(stream, decision.status, error.message)
-            )
+            return await self._api.apply_status(least_status(stream, planned.status, error.message))
 
     async def _report(self, key: Key, raw: Manifest, error: Exception) -> None:
         """Writes into the status that the stream could not be reconciled."""

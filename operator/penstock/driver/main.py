@@ -40,7 +40,7 @@ from penstock.driver.failures import DriverError, Failure
 from penstock.driver.hang_guard import HangGuard
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
 from penstock.driver.kubernetes.api import Api, OwnStream
-from penstock.driver.kubernetes.followed_stream import Document, FollowedStream, Live
+from penstock.driver.kubernetes.followed_stream import FollowedStream, Live, StreamDocument
 from penstock.driver.kubernetes.pod_guard import Answer, Look, OwnPod, PodGuard
 from penstock.driver.logs import log_event
 from penstock.driver.loop import DriverMustExit
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     logs.set_up()
     defaults = StreamDefaults.from_json(os.environ.get(naming.ENV_STREAM_DEFAULTS, ""))
-    document = Document(Path(given.file).read_text(), defaults)
+    document = StreamDocument(Path(given.file).read_text(), defaults)
     in_pod = naming.ENV_POD_NAME in os.environ
     stream = document.stream if in_pod else ContinuousStream.from_yaml(document.text)
     environment: Environment | None = pod_environment(os.environ, stream)
@@ -113,7 +113,7 @@ def run(
     side_tasks: Callable[[Jvm], AbstractContextManager[object]] | None = None,
     stop: threading.Event | None = None,
     metrics: Metrics | None = None,
-    document: Document | None = None,
+    document: StreamDocument | None = None,
 ) -> int:
     """Runs one stream until a signal or `stop`; returns the exit code.
 
@@ -145,7 +145,7 @@ def run(
 
     try:
         publish, flush, seen = _publisher(environment, on_report)
-        begun = document or Document("")
+        begun = document or StreamDocument("")
         earlier = EarlierProcesses.of(os.environ)
         waiting = _Waiting(begun.spec_hash, earlier, publish)
         limit, health.iteration_timeout = health.iteration_timeout, math.inf

@@ -16,7 +16,7 @@ from penstock.contract.driver_report import NUMBERS, DriverReport
 from penstock.driver.environment import Environment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
-from penstock.driver.kubernetes.followed_stream import Document, FollowedStream
+from penstock.driver.kubernetes.followed_stream import FollowedStream, StreamDocument
 from penstock.driver.logs import log_event
 from penstock.driver.loop import Loop
 from penstock.driver.process_restart import NO_EARLIER, EarlierProcesses
@@ -34,7 +34,7 @@ class Queries:
 
     def __init__(
         self,
-        document: Document,
+        document: StreamDocument,
         stream: ContinuousStream,
         environment: Environment,
         jvm: Jvm,

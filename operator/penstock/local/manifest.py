@@ -10,9 +10,9 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.secrets import secret_keys
 from penstock.local.errors import CommandError
 from penstock.validation.file_check import check, check_document
-from penstock.validation.findings import as_text
 from penstock.validation.reading.documents import load
 from penstock.validation.reading.files import STDIN, UnreadableFile, read_file
+from penstock.validation.report import as_text
 
 
 def load_stream(path: Path) -> tuple[ContinuousStream, list[str]]:

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from penstock.api.problem import NOT_JUDGED, Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.validation.findings import Finding, Report
 from penstock.validation.reading.documents import Document, Loaded, load
 from penstock.validation.reading.files import STDIN, UnreadableFile, expand, read_file
+from penstock.validation.report import PlacedProblem, ValidationReport
 from penstock.validation.rules import metadata
 from penstock.validation.rules.pod_security import PodSecurity
 from penstock.validation.schema_errors import describe_error, find_nulls
@@ -32,17 +32,21 @@ _ANY_KAFKA = {"kafka": {"bootstrapServers": "k:9092", "topics": ["t"], "includeH
 _ANY_SINK: dict[str, Any] = {"console": {}}
 
 
-def check_paths(arguments: Iterable[str], check: Callable[[Loaded], Report]) -> tuple[Report, bool]:
+def check_paths(
+    arguments: Iterable[str], check: Callable[[Loaded], ValidationReport]
+) -> tuple[ValidationReport, bool]:
     """What was found in all files that the arguments stand for, and whether all could be read."""
-    report, all_read = Report(), True
+    report, all_read = ValidationReport(), True
     for argument, path in expand(arguments):
         try:
             if isinstance(path, UnreadableFile):
                 raise path
             data = read_file(None if argument == STDIN else path)
         except UnreadableFile as error:
-            finding = Finding(argument, 1, 1, "", "error", "Unreadable", f"cannot be read: {error}")
-            report, all_read = report + Report((finding,), unread=1), False
+            finding = PlacedProblem(
+                argument, 1, 1, "", "error", "Unreadable", f"cannot be read: {error}"
+            )
+            report, all_read = report + ValidationReport((finding,), unread=1), False
         else:
             file = "<stdin>" if argument == STDIN else str(path)
             report += check(load(data, file))
@@ -53,7 +57,7 @@ def check(
     loaded: Loaded,
     analyzer: Analyzer | None = None,
     allowed: PodSecurity = PodSecurity.RESTRICTED,
-) -> Report:
+) -> ValidationReport:
     """What is wrong in a file, and how much of it was judged."""
     findings, invalid = [*loaded.findings], 0
     for document in loaded.streams:
@@ -62,7 +66,7 @@ def check(
         findings += of_stream
     findings.sort(key=lambda finding: (finding.line, finding.column))
     valid, unread = len(loaded.streams) - invalid, len(loaded.findings)
-    return Report(tuple(findings), valid, invalid, loaded.skipped, unread)
+    return ValidationReport(tuple(findings), valid, invalid, loaded.skipped, unread)
 
 
 def check_document(
@@ -71,7 +75,7 @@ def check_document(
     *,
     local: bool = False,
     allowed: PodSecurity = PodSecurity.RESTRICTED,
-) -> Iterator[Finding]:
+) -> Iterator[PlacedProblem]:
     """The findings about one stream; with `local`, only those that matter to `penstock run`."""
 
     def judged(spec: StreamSpec) -> list[Problem]:

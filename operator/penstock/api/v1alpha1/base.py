@@ -20,7 +20,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema
 
 from penstock.api import quantities
-from penstock.api.conditions import ValidationRule, cel_string, in_cel_only
+from penstock.api.predicates import ValidationRule, cel_string, in_cel_only
 from penstock.api.quantities import DURATION_PATTERN, NOT_A_DURATION, NOT_A_SIZE, NOT_CPU
 
 _LONGEST_DURATION = 64

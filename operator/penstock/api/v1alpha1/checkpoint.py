@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from penstock.api.conditions import (
-    Condition,
+from penstock.api.predicates import (
+    Predicate,
     ValidationRule,
     cel_string,
     cel_text,
@@ -33,7 +33,7 @@ _NEW_SIZE, _OLD_SIZE = (
     for each in ("self", "oldSelf")
 )
 
-_IS_FIRST_GENERATION = Condition(
+_IS_FIRST_GENERATION = Predicate(
     "!has(self.checkpoint.generation) || self.checkpoint.generation == 0",
     lambda spec: spec.checkpoint.generation == 0,
 )
@@ -210,7 +210,7 @@ class Checkpoint(SpecObject):
         ),
         ValidationRule(
             ~is_set("startFrom.generation")
-            | Condition(
+            | Predicate(
                 "self.startFrom.generation != (has(self.generation) ? self.generation : 0)",
                 lambda checkpoint: checkpoint.start_from.generation != checkpoint.generation,
             ),

@@ -13,8 +13,16 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field, StringConstraints, WithJsonSchema
 
-from penstock.api.conditions import (
-    Condition,
+from penstock.api.kafka_options import (
+    CONSUMER_OPTIONS,
+    GUARANTEES_IN_SIGHT,
+    OF_CLIENTS,
+    PRODUCER_OPTIONS,
+    SECRET_CLIENT_OPTIONS,
+    allowed_options,
+)
+from penstock.api.predicates import (
+    Predicate,
     ValidationRule,
     both_or_neither,
     cel_string,
@@ -26,14 +34,6 @@ from penstock.api.conditions import (
     matches,
     matching,
     some,
-)
-from penstock.api.kafka_options import (
-    CONSUMER_OPTIONS,
-    GUARANTEES_IN_SIGHT,
-    OF_CLIENTS,
-    PRODUCER_OPTIONS,
-    SECRET_CLIENT_OPTIONS,
-    allowed_options,
 )
 from penstock.api.v1alpha1.base import (
     WITHOUT_NULLS,
@@ -83,7 +83,7 @@ NO_PLAIN_CREDENTIALS = ValidationRule(
     ),
 )
 NO_OPTION_TWICE = ValidationRule(
-    Condition(
+    Predicate(
         "!has(self.options) || !has(self.secretOptions) || "
         "!self.options.exists(k, k in self.secretOptions)",
         lambda it: not set(it.options) & set(it.secret_options),

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from penstock.api.conditions import (
-    Condition,
+from penstock.api.predicates import (
+    Predicate,
     ValidationRule,
     both_or_neither,
     cel_string,
@@ -26,9 +26,9 @@ _SEGMENT = r"[A-Za-z0-9_=-]+(\.[A-Za-z0-9_=-]+)*"
 _LOCATION = rf"^s3a://{_BUCKET}(/{_SEGMENT})*/?$"
 
 
-def _like(pattern: str) -> Condition:
+def _like(pattern: str) -> Predicate:
     """The text is as a regular expression says, which RE2 and Python read alike."""
-    return Condition(
+    return Predicate(
         f"self.matches({cel_string(pattern)})",
         lambda text: re.search(pattern.replace("$", r"\Z"), text) is not None,
     )

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from penstock.api import quantities
-from penstock.api.conditions import (
-    Condition,
+from penstock.api.predicates import (
+    Predicate,
     ValidationRule,
     at_most,
     cel_string,
@@ -61,7 +61,7 @@ def _compared(first: str, second: str, condition: str) -> str:
 
 def _quantities(
     first: str, second: str, test: str, holds: Callable[[Decimal, Decimal], bool]
-) -> Condition:
+) -> Predicate:
     """A condition on two quantities, which holds if one of them is not set."""
 
     def of_model(model: Any) -> bool:
@@ -71,7 +71,7 @@ def _quantities(
     cel = _compared(
         f"string(self.{first})", f"string(self.{second})", f"{{0}}.compareTo({{1}}) {test}"
     )
-    return ~(is_set(first) & is_set(second)) | Condition(cel, of_model)
+    return ~(is_set(first) & is_set(second)) | Predicate(cel, of_model)
 
 
 def _request_within_limit(name: str) -> ValidationRule:
@@ -149,7 +149,7 @@ def _heap_is_enough(default_memory: str, default_overhead: str) -> ValidationRul
         )
 
     return ValidationRule(
-        Condition(cel, lambda pod: memory_limit(pod) - memory_overhead(pod) >= least),
+        Predicate(cel, lambda pod: memory_limit(pod) - memory_overhead(pod) >= least),
         f"{_SMALL_HEAP}: raise the memory or lower the overhead",
         words=words,
     )

@@ -6,14 +6,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from penstock.api.conditions import (
+from penstock.api.kafka_options import SINK_OPTIONS, WRITER_OPTIONS
+from penstock.api.predicates import (
     ValidationRule,
     is_one_of,
     is_set,
     not_among,
     takes_exactly_one,
 )
-from penstock.api.kafka_options import SINK_OPTIONS, WRITER_OPTIONS
 from penstock.api.v1alpha1.base import Duration, Options, SpecObject
 from penstock.api.v1alpha1.kafka_connection import (
     OWN_BROKERS_FOR_OWN_CREDENTIALS,

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, model_validator
 
-from penstock.api.conditions import (
-    Condition,
+from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED, SOURCE_OPTIONS
+from penstock.api.predicates import (
+    Predicate,
     ValidationRule,
     cel_string,
     is_set,
@@ -17,7 +18,6 @@ from penstock.api.conditions import (
     not_together,
     takes_exactly_one,
 )
-from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED, SOURCE_OPTIONS
 from penstock.api.v1alpha1.base import (
     WITHOUT_NULLS,
     Duration,
@@ -89,7 +89,7 @@ class DeadLetters(SpecObject):
 
 # The topic would be read again, and fail again.
 _OTHER_TOPIC = ValidationRule(
-    Condition(
+    Predicate(
         "!has(self.deadLetters) || (!has(self.topics) || !(self.deadLetters.topic in self.topics)) "
         "&& (!has(self.assign) || !(self.deadLetters.topic in self.assign))",
         lambda source: (
@@ -275,7 +275,7 @@ DEAD_LETTER_RULES = (
     ValidationRule(
         _NO_DEAD_LETTERS
         | ~is_set("sink.kafka.topic")
-        | Condition(
+        | Predicate(
             "self.sink.kafka.topic != self.source.kafka.deadLetters.topic",
             lambda spec: spec.sink.kafka.topic != spec.source.kafka.dead_letters.topic,
         ),
@@ -284,7 +284,7 @@ DEAD_LETTER_RULES = (
     ValidationRule(
         _NO_DEAD_LETTERS
         | ~is_set("sparkConf")
-        | Condition(
+        | Predicate(
             f"!({cel_string(PENSTOCK_KAFKA_ENABLED)} in self.sparkConf)",
             lambda spec: PENSTOCK_KAFKA_ENABLED not in spec.spark_conf,
         ),

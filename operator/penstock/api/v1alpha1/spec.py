@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from penstock.api.conditions import (
-    Condition,
+from penstock.api.predicates import (
+    Predicate,
     ValidationRule,
     cel_unchanged,
     in_cel_only,
@@ -41,7 +41,7 @@ class ImagePullSecret(SpecObject):
 
 
 _NOT_DEFAULT = ValidationRule(
-    Condition("self != 'default'", lambda name: name != "default"),
+    Predicate("self != 'default'", lambda name: name != "default"),
     "default is the account of every pod that names none: name another",
 )
 

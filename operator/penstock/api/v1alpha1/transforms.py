@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.api.conditions import ValidationRule, not_together
+from penstock.api.predicates import ValidationRule, not_together
 from penstock.api.v1alpha1.base import (
     ClassName,
     Duration,

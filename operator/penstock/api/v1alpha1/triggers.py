@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from penstock.api.conditions import (
-    Condition,
+from penstock.api.modes import Mode
+from penstock.api.predicates import (
+    Predicate,
     ValidationRule,
     cel_string,
     is_one_of,
@@ -15,7 +16,6 @@ from penstock.api.conditions import (
     rules_of_scalar,
     takes_exactly_one,
 )
-from penstock.api.modes import Mode
 from penstock.api.quantities import DURATION_PATTERN, SPARK_TO_KUBERNETES, milliseconds
 from penstock.api.v1alpha1.base import DURATION_RULE, Duration, SpecObject
 
@@ -36,7 +36,7 @@ def _at_least(least_ms: int, message: str) -> ValidationRule:
         f"duration({_AS_KUBERNETES}) >= duration('{least_ms}ms')"
     )
     return ValidationRule(
-        Condition(cel, lambda duration: milliseconds(duration) >= least_ms), message
+        Predicate(cel, lambda duration: milliseconds(duration) >= least_ms), message
     )
 
 

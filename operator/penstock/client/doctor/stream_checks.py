@@ -10,7 +10,7 @@ from penstock.client.cluster_facts import ClusterFacts, StreamFacts
 from penstock.client.doctor.finding import Finding, Severity
 from penstock.client.formatting import age, size
 from penstock.contract import naming
-from penstock.contract.pod_check import BrokerCheck, Outcome
+from penstock.contract.pod_check import BrokerCheck, Reach
 from penstock.contract.reasons import remedy_for
 from penstock.contract.remedy_table import INSIDE
 
@@ -48,16 +48,16 @@ _REACHED = (
     "does not continue, look at TLS, and at the addresses that the brokers advertise"
 )
 _WORDS = {
-    Outcome.NAME_UNKNOWN: "the name server does not know the host",
-    Outcome.NAME_SERVER_SILENT: "no name server answers",
-    Outcome.REFUSED: "the host answers, and nothing listens at the port",
-    Outcome.NO_ANSWER: "nothing answers at the address",
+    Reach.NAME_UNKNOWN: "the name server does not know the host",
+    Reach.NAME_SERVER_SILENT: "no name server answers",
+    Reach.REFUSED: "the host answers, and nothing listens at the port",
+    Reach.NO_ANSWER: "nothing answers at the address",
 }
 _ACTIONS = {
-    Outcome.NAME_UNKNOWN: "Correct bootstrapServers, or create the Service of the brokers.",
-    Outcome.NAME_SERVER_SILENT: "Repair the cluster's name servers, or the network policies.",
-    Outcome.REFUSED: "Start the broker, or correct the port in bootstrapServers.",
-    Outcome.NO_ANSWER: "Check the broker, and the network policies between it and this namespace.",
+    Reach.NAME_UNKNOWN: "Correct bootstrapServers, or create the Service of the brokers.",
+    Reach.NAME_SERVER_SILENT: "Repair the cluster's name servers, or the network policies.",
+    Reach.REFUSED: "Start the broker, or correct the port in bootstrapServers.",
+    Reach.NO_ANSWER: "Check the broker, and the network policies between it and this namespace.",
 }
 
 
@@ -106,7 +106,7 @@ def network_inside(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding
     """Whether the driver's container reaches the brokers."""
     if stream.inside is None:
         return
-    reached = {each.server for each in stream.inside.brokers if each.outcome is Outcome.CONNECTED}
+    reached = {each.server for each in stream.inside.brokers if each.outcome is Reach.CONNECTED}
     for each in stream.inside.brokers:
         if each.server not in reached:
             # A client needs one broker to find the others.
@@ -119,7 +119,10 @@ def network_inside(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding
 
 def _unreachable(stream: StreamFacts, found: BrokerCheck, cut_off: Sequence[str]) -> Finding:
     of = f" of the {' and '.join(cut_off)}" if cut_off else ""
-    is_name = found.outcome in (Outcome.NAME_UNKNOWN, Outcome.NAME_SERVER_SILENT)
+    is_name = found.outcome in (
+        Reach.NAME_UNKNOWN,
+        Reach.NAME_SERVER_SILENT,
+    )
     at_address = f" ({', '.join(found.addresses)})" if found.addresses else ""
     key = stream.key
     return Finding(
@@ -190,7 +193,7 @@ def _earliest_cause(stream: StreamFacts, ready: Condition) -> datetime:
 def _reaches_brokers(stream: StreamFacts, reason: str) -> bool:
     """Whether the check inside reached the brokers that the driver may report as unreachable."""
     brokers = stream.inside.brokers if stream.inside else ()
-    all_connected = all(each.outcome is Outcome.CONNECTED for each in brokers)
+    all_connected = all(each.outcome is Reach.CONNECTED for each in brokers)
     return reason in _SAYS_UNREACHABLE and bool(brokers) and all_connected
 
 

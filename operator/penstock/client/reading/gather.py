@@ -55,7 +55,7 @@ class NoStream(Exception):
 
 
 @dataclass(frozen=True)
-class Scope:
+class Selection:
     """Which streams: those of one namespace or (empty) of all; perhaps one by name."""
 
     namespace: str
@@ -68,15 +68,15 @@ class Gatherer:
         self._pool = pool
         self._unread: list[Unread] = []
 
-    def fleet(self, scope: Scope) -> ClusterFacts:
+    def fleet(self, selection: Selection) -> ClusterFacts:
         """The streams with their pods and metrics: what `status` and `top` show."""
-        streams = self._streams(scope)
-        pods = self._list("the pods", Pod, kinds.POD, scope.namespace, _OURS)
+        streams = self._streams(selection)
+        pods = self._list("the pods", Pod, kinds.POD, selection.namespace, _OURS)
         return self._measured(with_objects(streams, pods=pods.result()))
 
-    def details(self, scope: Scope) -> ClusterFacts:
+    def details(self, selection: Selection) -> ClusterFacts:
         """The same, with volumes and events: what `status NAME` shows."""
-        streams, where = self._streams(scope), scope.namespace
+        streams, where = self._streams(selection), selection.namespace
         sets = self._list("the StatefulSets", StatefulSet, kinds.STATEFUL_SET, where, _OURS)
         claims = self._list("the volume claims", Claim, kinds.CLAIM, where, _OURS)
         pods = self._list("the pods", Pod, kinds.POD, where, _OURS)
@@ -91,22 +91,22 @@ class Gatherer:
         measured = tuple(self._pool.map(self._with_metrics, streams))
         return ClusterFacts(self._now(), measured, unread=tuple(self._unread))
 
-    def only(self, scope: Scope) -> ClusterFacts:
-        return ClusterFacts(self._now(), tuple(map(StreamFacts, self._streams(scope))))
+    def only(self, selection: Selection) -> ClusterFacts:
+        return ClusterFacts(self._now(), tuple(map(StreamFacts, self._streams(selection))))
 
-    def diagnosis(self, scope: Scope) -> ClusterFacts:
+    def diagnosis(self, selection: Selection) -> ClusterFacts:
         """Everything that `doctor` judges."""
         if not self._api.serves(kinds.STREAM):
             return ClusterFacts(self._now(), serves_streams=False, operators=self._operators())
-        facts = self.details(scope)
-        own = self._pool.submit(self._own_rights, scope.namespace)
-        quotas = self._list("the quotas", Quota, kinds.RESOURCE_QUOTA, scope.namespace)
+        facts = self.details(selection)
+        own = self._pool.submit(self._own_rights, selection.namespace)
+        quotas = self._list("the quotas", Quota, kinds.RESOURCE_QUOTA, selection.namespace)
         dns = self._pool.submit(self._dns_endpoints)
         crd = self._pool.submit(self._crd_properties)
         names = {pod.node for stream in facts.streams for pod in stream.pods if pod.node}
         nodes = {name: self._pool.submit(self._node, name) for name in names}
         streams = self._pool.map(
-            lambda each: self._with_inside(each, always=bool(scope.name)), facts.streams
+            lambda each: self._with_inside(each, always=bool(selection.name)), facts.streams
         )
         operators = self._operators()
         read = {name: node.result() for name, node in nodes.items()}
@@ -123,13 +123,15 @@ class Gatherer:
             unread=tuple(dict.fromkeys(self._unread)),
         )
 
-    def _streams(self, scope: Scope) -> list[Stream]:
-        """The streams of the scope. An error here ends the command: without them is nothing."""
-        if not scope.name:
-            return list(map(Stream, self._api.list(kinds.STREAM, scope.namespace)))
-        found = self._api.get(kinds.STREAM, scope.namespace, scope.name)
+    def _streams(self, selection: Selection) -> list[Stream]:
+        """The streams of the selection. An error here ends the command: without them is nothing."""
+        if not selection.name:
+            return list(map(Stream, self._api.list(kinds.STREAM, selection.namespace)))
+        found = self._api.get(kinds.STREAM, selection.namespace, selection.name)
         if found is None:
-            raise NoStream(f"there is no stream {scope.name} in the namespace {scope.namespace}")
+            raise NoStream(
+                f"there is no stream {selection.name} in the namespace {selection.namespace}"
+            )
         return [Stream(found)]
 
     def _list(

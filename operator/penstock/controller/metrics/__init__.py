@@ -1,5 +1,5 @@
 """The operator's Prometheus metrics: about itself, and about each stream's status."""
 
-from penstock.controller.metrics.operator_metrics import Metrics
+from penstock.controller.metrics.operator_metrics import OperatorMetrics
 
-__all__ = ["Metrics"]
+__all__ = ["OperatorMetrics"]

@@ -40,7 +40,7 @@ class MeasuredQueue(Protocol):
         """Failed reconciles in a row, of the streams that have any."""
 
 
-class Metrics:
+class OperatorMetrics:
     """Metrics of the operator itself, and of each existing stream."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from penstock import __version__
 from penstock.contract import naming
-from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
+from penstock.contract.pod_check import BrokerCheck, PodCheck, Reach
 
 _SECONDS = 3.0
 # The C library asks each name server for five seconds, twice.
@@ -34,14 +34,17 @@ def _check_broker(server: str) -> BrokerCheck:
     try:
         found = _resolve(host.strip("[]"), port)
     except TimeoutError:
-        return BrokerCheck(server, Outcome.NAME_SERVER_SILENT)
+        return BrokerCheck(server, Reach.NAME_SERVER_SILENT)
     except socket.gaierror as error:
         silent = error.errno in (socket.EAI_AGAIN, socket.EAI_FAIL)
-        return BrokerCheck(server, Outcome.NAME_SERVER_SILENT if silent else Outcome.NAME_UNKNOWN)
+        return BrokerCheck(
+            server,
+            Reach.NAME_SERVER_SILENT if silent else Reach.NAME_UNKNOWN,
+        )
     outcomes = [_connect(address) for address in found]
     # One address that answers is enough; a refusal says more than silence.
-    order = (Outcome.CONNECTED, Outcome.REFUSED, Outcome.NO_ANSWER)
-    best = min(outcomes, key=order.index, default=Outcome.NAME_UNKNOWN)
+    order = (Reach.CONNECTED, Reach.REFUSED, Reach.NO_ANSWER)
+    best = min(outcomes, key=order.index, default=Reach.NAME_UNKNOWN)
     return BrokerCheck(server, best, tuple(str(address[0]) for address in found))
 
 
@@ -56,14 +59,14 @@ def _resolve(host: str, port: str) -> list[tuple[str, int]]:
     return list(dict.fromkeys((str(address[4][0]), int(address[4][1])) for address in found))
 
 
-def _connect(address: tuple[str, int]) -> Outcome:
+def _connect(address: tuple[str, int]) -> Reach:
     try:
         with socket.create_connection(address, _SECONDS):
-            return Outcome.CONNECTED
+            return Reach.CONNECTED
     except ConnectionRefusedError:
-        return Outcome.REFUSED
+        return Reach.REFUSED
     except OSError:
-        return Outcome.NO_ANSWER
+        return Reach.NO_ANSWER
 
 
 def _volume(path: str) -> tuple[int, int]:

@@ -55,7 +55,7 @@ class Live:
 
 
 @dataclass(frozen=True)
-class Document:
+class StreamDocument:
     """What a driver reads: a stream whose spec the operator has applied."""
 
     text: str
@@ -115,18 +115,18 @@ class FollowedStream:
         """On the newest spec that could be judged."""
         self._judge_again_at = 0.0
         self._judge: Judge = lambda stream: None
-        self._document: Document | None = None
-        self._newest: Document | None = None
+        self._document: StreamDocument | None = None
+        self._newest: StreamDocument | None = None
         self._is_behind = False
         """The stream says something else than the newest document."""
 
-    def begin(self, document: Document, judge: Judge) -> None:
+    def begin(self, document: StreamDocument, judge: Judge) -> None:
         """The driver runs this document's query from now on, with which `judge` compares edits."""
         self._document, self._judge = document, judge
         self._newest = self._newest or document
 
     @property
-    def next_document(self) -> Document | None:
+    def next_document(self) -> StreamDocument | None:
         """The document to follow instead; None if there is no other one."""
         return None if self._newest == self._document else self._newest
 
@@ -184,7 +184,7 @@ class FollowedStream:
     def _fetch(self, own: OwnStream) -> None:
         """Takes a document that can be read. Without one, the operator replaces the pod in time."""
         try:
-            newest = Document(own.document() or "", self.defaults)
+            newest = StreamDocument(own.document() or "", self.defaults)
             if newest not in (self._document, self._newest):
                 assert newest.stream
         except ApiError:

@@ -17,7 +17,7 @@ Read = Callable[[str, int, int], StampedRecord | None]
 
 
 @dataclass(frozen=True)
-class _Known:
+class _LastRead:
     """What was read of a partition."""
 
     committed: int
@@ -37,7 +37,7 @@ class RecordAges:
     """Remembers what it read: a partition that does not move, the one to find, is read once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int], _Known] = {}
+        self._known: dict[tuple[str, int], _LastRead] = {}
         self._committed: Offsets = {}
         """At the last measurement."""
 
@@ -81,7 +81,7 @@ class RecordAges:
             timestamp = record.timestamp if record is not None else None
             again = before.get((topic, number))
             reads = again.reads + 1 if again is not None and again.newest == end else 1
-            self._known[topic, number] = _Known(first, end, timestamp, reads)
+            self._known[topic, number] = _LastRead(first, end, timestamp, reads)
         oldest = min(
             (known.timestamp for known in self._known.values() if known.timestamp), default=now
         )

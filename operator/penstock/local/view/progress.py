@@ -18,7 +18,7 @@ STOPPED = "Stopped"
 
 
 @dataclass(frozen=True)
-class Commit:
+class SeenCommit:
     """A committed epoch, and when its report arrived."""
 
     at: float
@@ -33,7 +33,7 @@ class Progress:
     """The newest report, and the recent commits."""
 
     report: DriverReport | None = None
-    commits: tuple[Commit, ...] = ()
+    commits: tuple[SeenCommit, ...] = ()
     failed: bool = False
     """The query has failed permanently."""
     completed: bool = False
@@ -53,7 +53,7 @@ class Progress:
         """The progress after one more report and the metrics that came with it."""
         commits = self.commits
         if report.epoch is not None and (not commits or commits[-1].epoch != report.epoch):
-            commits = _recent((*commits, Commit(now, report.epoch, records)), now)
+            commits = _recent((*commits, SeenCommit(now, report.epoch, records)), now)
         return replace(
             self,
             report=report,
@@ -66,7 +66,8 @@ class Progress:
     def rate(self) -> float | None:
         """Records per second between the commits; None before two commits with counts.
 
-        >>> Progress(commits=(Commit(0, 4, 100), Commit(2, 5, 400), Commit(10, 9, 600))).rate()
+        >>> commits = SeenCommit(0, 4, 100), SeenCommit(2, 5, 400), SeenCommit(10, 9, 600)
+        >>> Progress(commits=commits).rate()
         50.0
         """
         if len(self.commits) < 2:
@@ -82,7 +83,7 @@ class Progress:
         return now - self.commits[-1].at if committed and self.commits else None
 
 
-def _recent(commits: tuple[Commit, ...], now: float) -> tuple[Commit, ...]:
+def _recent(commits: tuple[SeenCommit, ...], now: float) -> tuple[SeenCommit, ...]:
     recent = tuple(commit for commit in commits if now - commit.at <= _WINDOW_SECONDS)
     return recent if len(recent) >= 2 else commits[-2:]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from penstock.api.group_version import API_VERSION, GROUP, KIND
 from penstock.api.problem import Problem
-from penstock.validation.findings import Finding
-from penstock.validation.reading.yaml_document import InvalidYaml, Place, compose
+from penstock.validation.reading.yaml_document import InvalidYaml, YamlPlace, compose
+from penstock.validation.report import PlacedProblem
 
 # Above this size a document of another kind, such as a CRD, is skipped by its first lines.
 _LONG = 256 * 2**10
@@ -30,7 +30,7 @@ class Document:
     """One ContinuousStream of a file, not validated yet."""
 
     content: dict[str, Any]
-    place: Place
+    place: YamlPlace
     file: str = ""
     text: str = field(default="", repr=False)
     """The document as it is written, for the places inside of texts."""
@@ -44,10 +44,10 @@ class Document:
         name = metadata.get("name") if isinstance(metadata, dict) else None
         return str(name)[:253] if name is not None else "?"
 
-    def finding(self, problem: Problem) -> Finding:
+    def finding(self, problem: Problem) -> PlacedProblem:
         """The problem at its place in the file."""
         line, column = self.locate(problem)
-        return Finding(
+        return PlacedProblem(
             self.file, line, column, self.name, problem.severity, problem.reason, problem.message
         )
 
@@ -75,7 +75,7 @@ class Loaded:
     """What a file holds."""
 
     streams: tuple[Document, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[PlacedProblem, ...] = ()
     """Why other documents cannot be judged."""
     skipped: int = 0
     """Documents of other kinds."""
@@ -89,8 +89,8 @@ def load(data: bytes, file: str) -> Loaded:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
         said = "not UTF-8: save the file as UTF-8"  # kubectl puts U+FFFD there without a word
-        return Loaded(findings=(Finding(file, line, column, "", "error", "Encoding", said),))
-    reader = _Reader(file)
+        return Loaded(findings=(PlacedProblem(file, line, column, "", "error", "Encoding", said),))
+    reader = _DocumentReader(file)
     for first_line, chunk in _documents(text):
         reader.read(first_line, chunk)
     # A folder may hold files that are not for kubectl, but a file with a stream is.
@@ -109,14 +109,14 @@ def _documents(text: str) -> Iterator[tuple[int, str]]:
         begin = end
 
 
-class _Reader:
+class _DocumentReader:
     """Collects what the documents of one file hold."""
 
     def __init__(self, file: str) -> None:
         self._file = file
         self.streams: list[Document] = []
-        self.findings: list[Finding] = []
-        self.strangers: list[Finding] = []
+        self.findings: list[PlacedProblem] = []
+        self.strangers: list[PlacedProblem] = []
         """What is no resource at all."""
         self.skipped = 0
 
@@ -127,7 +127,7 @@ class _Reader:
             after = separator[1].strip()
             if after and not after.startswith("#"):
                 said = "kubectl accepts only a comment after ---"
-                self.findings.append(self._finding("InvalidYaml", said, Place(first_line, 4)))
+                self.findings.append(self._finding("InvalidYaml", said, YamlPlace(first_line, 4)))
                 return
             first_line, chunk = first_line + 1, chunk[separator.end() :]
         if len(chunk) > _LONG and _is_other_by_its_head(chunk):
@@ -136,14 +136,14 @@ class _Reader:
         try:
             root = compose(chunk, first_line)
         except InvalidYaml as error:
-            place = Place(error.line, error.column)
+            place = YamlPlace(error.line, error.column)
             self.findings.append(self._finding("InvalidYaml", error.reason, place))
             return
         if root is not None:
             self._sort(root.content, root.place, chunk, first_line)
 
     def _sort(
-        self, content: Any, place: Place, text: str, first_line: int, in_list: bool = False
+        self, content: Any, place: YamlPlace, text: str, first_line: int, in_list: bool = False
     ) -> None:
         """One document or item of a list: a stream, a near miss, or something else."""
         if not isinstance(content, dict):
@@ -171,12 +171,12 @@ class _Reader:
         else:
             self._add_stranger(place)
 
-    def _add_stranger(self, place: Place) -> None:
+    def _add_stranger(self, place: YamlPlace) -> None:
         said = "kubectl refuses what has no apiVersion and kind: remove it, or write both"
         self.strangers.append(self._finding("NotAResource", said, place))
 
-    def _finding(self, reason: str, message: str, place: Place) -> Finding:
-        return Finding(self._file, place.line, place.column, "", "error", reason, message)
+    def _finding(self, reason: str, message: str, place: YamlPlace) -> PlacedProblem:
+        return PlacedProblem(self._file, place.line, place.column, "", "error", reason, message)
 
 
 def _indentation(text: str, lines_before: int) -> int:

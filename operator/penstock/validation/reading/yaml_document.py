@@ -57,14 +57,14 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True)
-class Place:
+class YamlPlace:
     """Where a value stands in its file, and the places of the values in it."""
 
     line: int
     """From 1."""
     column: int
     """From 1: of the key, or of an item of a list."""
-    inside: Mapping[str | int, Place] = field(default_factory=dict)
+    inside: Mapping[str | int, YamlPlace] = field(default_factory=dict)
     text_line: int = 0
     """Of a text: the line where the text itself begins, without quotes and indicators; else 0."""
     style: str = ""
@@ -80,15 +80,15 @@ class InvalidYaml(Exception):
 
 
 @dataclass(frozen=True)
-class Node:
+class YamlNode:
     """A value, where it stands, and how many values it holds with aliases resolved."""
 
     content: Any
-    place: Place
+    place: YamlPlace
     size: int = 1
 
 
-def compose(text: str, first_line: int = 1) -> Node | None:
+def compose(text: str, first_line: int = 1) -> YamlNode | None:
     """The only document of the text, which begins at this line of its file; None if it is empty.
 
     Raises InvalidYaml.
@@ -101,9 +101,9 @@ class _Composer:
         self._events = yaml.parse(text, Loader=_Loader)
         self._first_line = first_line
         self._size = 0
-        self._anchors: dict[str, Node] = {}
+        self._anchors: dict[str, YamlNode] = {}
 
-    def compose(self) -> Node | None:
+    def compose(self) -> YamlNode | None:
         root, documents = None, 0
         try:
             for event in self._events:
@@ -123,7 +123,7 @@ class _Composer:
             self._refuse(f"not YAML: {' '.join(str(error).split())[:200]}", None)
         return root
 
-    def _node(self, event: Any, depth: int) -> Node:
+    def _node(self, event: Any, depth: int) -> YamlNode:
         place = self._place(event.start_mark)
         if isinstance(event, yaml.AliasEvent):
             target = self._anchors.get(event.anchor or "")
@@ -146,7 +146,7 @@ class _Composer:
             self._anchors[event.anchor] = node
         return node
 
-    def _scalar(self, event: yaml.ScalarEvent, place: Place) -> Node:
+    def _scalar(self, event: yaml.ScalarEvent, place: YamlPlace) -> YamlNode:
         is_plain = event.style is None or event.style == ""
         try:
             content = _resolve(event.value, event.tag, is_plain)
@@ -155,18 +155,18 @@ class _Composer:
         if isinstance(content, str):
             style = event.style or ""
             place = replace(place, text_line=place.line + (style in ("|", ">")), style=style)
-        return Node(content, place)
+        return YamlNode(content, place)
 
-    def _list(self, place: Place, depth: int) -> Node:
-        size, items = self._size, list[Node]()
+    def _list(self, place: YamlPlace, depth: int) -> YamlNode:
+        size, items = self._size, list[YamlNode]()
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             items.append(self._node(event, depth + 1))
-        inside: dict[str | int, Place] = {n: item.place for n, item in enumerate(items)}
+        inside: dict[str | int, YamlPlace] = {n: item.place for n, item in enumerate(items)}
         content = [_as_json(item.content) for item in items]
-        return Node(content, replace(place, inside=inside), self._size - size + 1)
+        return YamlNode(content, replace(place, inside=inside), self._size - size + 1)
 
-    def _map(self, start: yaml.MappingStartEvent, place: Place, depth: int) -> Node:
-        size, content, inside = self._size, dict[str, Any](), dict[str | int, Place]()
+    def _map(self, start: yaml.MappingStartEvent, place: YamlPlace, depth: int) -> YamlNode:
+        size, content, inside = self._size, dict[str, Any](), dict[str | int, YamlPlace]()
         merged = set[str]()
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             key, value = self._node(event, depth + 1), self._node(next(self._events), depth + 1)
@@ -183,7 +183,7 @@ class _Composer:
             merged.discard(name)
             content[name] = _as_json(value.content)
             inside[name] = replace(value.place, line=key.place.line, column=key.place.column)
-        return Node(content, replace(place, inside=inside), self._size - size + 1)
+        return YamlNode(content, replace(place, inside=inside), self._size - size + 1)
 
     def _key(self, content: Any, event: yaml.Event) -> str:
         if isinstance(content, bool):
@@ -194,8 +194,8 @@ class _Composer:
         return str(content)
 
     def _merged(
-        self, value: Node, event: yaml.Event
-    ) -> list[tuple[dict[str, Any], Mapping[str | int, Place]]]:
+        self, value: YamlNode, event: yaml.Event
+    ) -> list[tuple[dict[str, Any], Mapping[str | int, YamlPlace]]]:
         """The maps that << merges, the first last: as in kubectl, the last one overwrites."""
         maps = [(value.content, value.place.inside)]
         if isinstance(value.content, list):
@@ -217,11 +217,11 @@ class _Composer:
             said = f"more than {MAX_VALUES} values, with aliases resolved"
             self._refuse(said, event.start_mark)
 
-    def _place(self, mark: Any) -> Place:
-        return Place(mark.line + self._first_line, mark.column + 1)
+    def _place(self, mark: Any) -> YamlPlace:
+        return YamlPlace(mark.line + self._first_line, mark.column + 1)
 
     def _refuse(self, reason: str, mark: Any) -> NoReturn:
-        place = Place(self._first_line, 1) if mark is None else self._place(mark)
+        place = YamlPlace(self._first_line, 1) if mark is None else self._place(mark)
         raise InvalidYaml(reason, place.line, place.column)
 
 

@@ -18,10 +18,10 @@ from prometheus_client import start_http_server
 
 from penstock.api.v1alpha1.status import Cause, Condition, LastRepair, StreamStatus
 from penstock.cluster.kinds import Key
-from penstock.controller.metrics import Metrics as OperatorMetrics
+from penstock.controller.metrics import OperatorMetrics
 from penstock.controller.work_queue import WorkQueue
 from penstock.driver.reporting.http_server import metrics_page, serve
-from penstock.driver.reporting.metrics import Metrics as DriverMetrics
+from penstock.driver.reporting.metrics import Metrics
 from scripts.codegen.dashboards import DASHBOARDS
 from scripts.codegen.dashboards.grafana import Dashboard
 from testkit.operations.alert_rules import ALERTS
@@ -70,7 +70,7 @@ def _closed(*servers: BaseServer) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def exporters() -> Iterator[tuple[int, int]]:
     """The ports of an operator and a driver, whose stream is stalled, late, and was repaired."""
-    operator, driver = OperatorMetrics(), DriverMetrics()
+    operator, driver = OperatorMetrics(), Metrics()
     driver.set_lag_seconds(1000.0)
     status = StreamStatus(
         conditions=[_condition("Ready", "True", "Running"), _condition("Stalled", "True", "Why")],

@@ -15,10 +15,10 @@ from penstock.cluster.pods import DriverPod
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.controller.metrics import Metrics
+from penstock.controller.metrics import OperatorMetrics
 from penstock.controller.operator_settings import Settings
 from penstock.driver.kubernetes.api import Api, OwnStream
-from penstock.driver.kubernetes.followed_stream import Document, FollowedStream
+from penstock.driver.kubernetes.followed_stream import FollowedStream, StreamDocument
 from testkit.controller import samples
 from testkit.controller.control_plane import Namespace, no_reconcile_for_a_second
 from testkit.kubernetes.api_server import ApiServer
@@ -81,9 +81,9 @@ async def test_an_edit_of_the_query_reaches_the_driver_that_runs(
         trust = ssl.create_default_context(cafile=str(server.ca))
         api = Api(server.url, space.name, token.strip, trust)
         own, followed = OwnStream(api, samples.NAME, DriverPod(pod).pod_hash), FollowedStream()
-        followed.begin(Document(own.document() or ""), lambda _: None)
+        followed.begin(StreamDocument(own.document() or ""), lambda _: None)
 
-        def follow() -> Document | None:
+        def follow() -> StreamDocument | None:
             """Ends with the first edit, or with the watch."""
             for stream in own.changes(60):
                 followed.refresh(stream, own)
@@ -207,7 +207,7 @@ async def test_a_query_that_has_finished_runs_again_only_when_somebody_says_so(
         held = {kind for kind, condition in found.items() if condition["status"] == "True"}
         return held == {"Ready"} and (await space.status())["state"] == "Completed"
 
-    async def stays_completed(metrics: Metrics) -> None:
+    async def stays_completed(metrics: OperatorMetrics) -> None:
         await no_reconcile_for_a_second(metrics)
         assert await is_completed()
         assert await no_pod()

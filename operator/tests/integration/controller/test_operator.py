@@ -15,7 +15,7 @@ from penstock.cluster import kinds
 from penstock.cluster.objects import Object
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.controller.metrics import Metrics
+from penstock.controller.metrics import OperatorMetrics
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.pod_guard import Answer, OwnPod
 from testkit.commands import run
@@ -51,7 +51,7 @@ async def resource_versions(space: Namespace) -> dict[str, str]:
     }
 
 
-def requests(metrics: Metrics, **labels: str) -> float:
+def requests(metrics: OperatorMetrics, **labels: str) -> float:
     """How many requests of the operator ended like this."""
     name = "penstock_operator_api_requests_total"
     return metrics.registry.get_sample_value(name, labels) or 0

@@ -24,7 +24,7 @@ from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import calls_with_deadline
 from penstock.driver.kubernetes.api import OwnStream
-from penstock.driver.kubernetes.followed_stream import Document, FollowedStream
+from penstock.driver.kubernetes.followed_stream import FollowedStream, StreamDocument
 from penstock.driver.queries import Queries
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
@@ -80,8 +80,8 @@ class Driver:
         return repr(self.reports[-1:])
 
 
-def _document(stream: Manifest) -> Document:
-    return Document(revision.document("numbers", "default", stream["spec"], "image"))
+def _document(stream: Manifest) -> StreamDocument:
+    return StreamDocument(revision.document("numbers", "default", stream["spec"], "image"))
 
 
 @contextmanager

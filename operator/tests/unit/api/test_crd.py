@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.api.conditions import ValidationRule
+from penstock.api.predicates import ValidationRule
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1.base import DURATION_RULE
 from penstock.api.v1alpha1.triggers import LONG_ENOUGH, POSITIVE, SHORTEST_REAL_TIME_BATCH_MS

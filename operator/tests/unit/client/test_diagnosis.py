@@ -18,7 +18,7 @@ from penstock.cluster.objects import Claim, Lease
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
+from penstock.contract.pod_check import BrokerCheck, PodCheck, Reach
 from scripts.codegen import crd
 from testkit.controller import samples
 from testkit.controller.facts import facts_of, operator, warning, with_stream
@@ -49,7 +49,7 @@ def test_what_explains_a_status_is_not_said_twice() -> None:
 
 
 def test_brokers_that_can_be_reached_point_to_what_else_it_may_be() -> None:
-    (finding,) = diagnose(checked_inside(broker_down(), Outcome.CONNECTED))
+    (finding,) = diagnose(checked_inside(broker_down(), Reach.CONNECTED))
     assert "accept connections now. If the stream does not continue, look at" in finding.message
     assert ".." not in finding.message
 
@@ -57,7 +57,7 @@ def test_brokers_that_can_be_reached_point_to_what_else_it_may_be() -> None:
 def test_a_query_without_progress_has_a_next_command_and_no_guess() -> None:
     """The brokers answer, and nothing points to TLS."""
     stuck = reports(QueryState.RESTARTING, "NoProgress", "No progress", query_runs=True)
-    (finding,) = diagnose(checked_inside(stuck, Outcome.CONNECTED))
+    (finding,) = diagnose(checked_inside(stuck, Reach.CONNECTED))
     assert "TLS" not in finding.message
     assert not finding.action.startswith("Nothing")
     assert finding.command == "kubectl penstock logs flags -n default --executors"
@@ -70,8 +70,8 @@ def test_a_warning_hides_no_problem() -> None:
     two = {"kafka": {"bootstrapServers": "kafka-0:9092, kafka-1:9092"}}
     raw = {**raw, "spec": {**raw["spec"], "source": two, "sink": two}}
     brokers = (
-        BrokerCheck("kafka-0:9092", Outcome.CONNECTED),
-        BrokerCheck("kafka-1:9092", Outcome.REFUSED),
+        BrokerCheck("kafka-0:9092", Reach.CONNECTED),
+        BrokerCheck("kafka-1:9092", Reach.REFUSED),
     )
     findings = diagnose(with_stream(facts, resource=Stream(raw), inside=PodCheck("0.1.0", brokers)))
     assert [each.severity for each in findings] == [Severity.PROBLEM, Severity.WARNING]

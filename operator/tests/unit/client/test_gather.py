@@ -12,15 +12,15 @@ import pytest
 from penstock.client.cluster_facts import ClusterFacts, OperatorFacts, Right
 from penstock.client.doctor.diagnosis import diagnose
 from penstock.client.reading.api_client import KubeApi, Ran
-from penstock.client.reading.gather import NoStream, Scope, gather
+from penstock.client.reading.gather import NoStream, Selection, gather
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Kind, Manifest
 from penstock.cluster.rest import ApiError
-from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
+from penstock.contract.pod_check import BrokerCheck, PodCheck, Reach
 from testkit.controller.facts import operator
 from testkit.controller.fake_cluster import FakeCluster
 
-REACHED = PodCheck("0.1.0", (BrokerCheck("kafka.kafka:9092", Outcome.CONNECTED),))
+REACHED = PodCheck("0.1.0", (BrokerCheck("kafka.kafka:9092", Reach.CONNECTED),))
 
 
 class Api(KubeApi):
@@ -73,7 +73,7 @@ class Api(KubeApi):
 
 
 def read(api: KubeApi) -> ClusterFacts:
-    return gather(api, lambda it: it.diagnosis(Scope("default", "flags")))
+    return gather(api, lambda it: it.diagnosis(Selection("default", "flags")))
 
 
 def test_the_brokers_are_tried_inside_the_drivers_container() -> None:
@@ -106,7 +106,7 @@ def test_what_cannot_be_tried_inside_is_not_judged(ran: Ran | ApiError, why: str
 
 def test_a_name_that_does_not_exist_is_no_empty_answer() -> None:
     with pytest.raises(NoStream, match="no stream absent in the namespace default"):
-        gather(Api(Ran(0, "")), lambda it: it.details(Scope("default", "absent")))
+        gather(Api(Ran(0, "")), lambda it: it.details(Selection("default", "absent")))
 
 
 def test_the_namespaces_that_an_operator_selects_are_asked_for() -> None:

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.status import LastFailure, Rollout
-from penstock.client.history import Entry, NoRevision, as_json, as_table, history, rolled_back
+from penstock.client.history import (
+    NoRevision,
+    RecordedSpec,
+    as_json,
+    as_table,
+    history,
+    rolled_back,
+)
 from penstock.cluster.objects import ControllerRevision
 from penstock.cluster.stream import Stream
 from penstock.contract.driver_report import QueryState
@@ -97,8 +104,8 @@ def test_records_of_others_are_no_specs(cluster: FakeCluster) -> None:
 def test_the_table_has_the_first_fields_and_says_how_many_more() -> None:
     later = samples.T0 + timedelta(minutes=5)
     entries = [
-        Entry("aaa", None, "GivenUp", "image:2", ("a", "b", "c", "d", "e")),
-        Entry("bbb", samples.T0, "Running", "image:1", ()),
+        RecordedSpec("aaa", None, "GivenUp", "image:2", ("a", "b", "c", "d", "e")),
+        RecordedSpec("bbb", samples.T0, "Running", "image:1", ()),
     ]
     assert as_table(entries, later).splitlines() == [
         "REVISION   STATE     READY   IMAGE     CHANGED",

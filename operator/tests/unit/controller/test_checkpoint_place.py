@@ -10,7 +10,7 @@ import pytest
 from penstock.cluster import kinds
 from penstock.contract import naming
 from penstock.contract.stream_defaults import StreamDefaults
-from penstock.driver.kubernetes.followed_stream import Document
+from penstock.driver.kubernetes.followed_stream import StreamDocument
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 
@@ -54,7 +54,7 @@ def place(cluster: FakeCluster) -> str:
     defaults = StreamDefaults.from_json(variables.get(naming.ENV_STREAM_DEFAULTS, ""))
     name = naming.config_name(cluster.key.name, variables[naming.ENV_POD_HASH])
     text = cluster.api.one(kinds.CONFIG_MAP, name)["data"][naming.SPEC_FILE]
-    store = Document(text, defaults).stream.spec.checkpoint.object_store
+    store = StreamDocument(text, defaults).stream.spec.checkpoint.object_store
     mounts = [it["name"] for it in container["volumeMounts"]]
     assert ("checkpoint" in mounts) is (store is None)
     return store.location if store else "volume"

@@ -14,7 +14,7 @@ from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.controller import reconciler
-from penstock.controller.metrics import Metrics
+from penstock.controller.metrics import OperatorMetrics
 from penstock.controller.observation import ObservedStream, parse_stream
 from penstock.controller.operator_settings import Settings
 from penstock.controller.reconciler import Reconciler
@@ -334,7 +334,7 @@ def test_two_operators_that_are_configured_differently_fight_ever_more_slowly(
 ) -> None:
     """Over the driver, and over the status, which each of them sees otherwise."""
     other = Reconciler(
-        cluster.api, cluster.cache, Metrics(), Settings("another:image"), cluster.clock
+        cluster.api, cluster.cache, OperatorMetrics(), Settings("another:image"), cluster.clock
     )
     before = len(cluster.api.writes)
     reasons = set()

@@ -12,7 +12,7 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key
 from penstock.controller.kubernetes.object_cache import ObjectCache
-from penstock.controller.metrics import Metrics
+from penstock.controller.metrics import OperatorMetrics
 from penstock.controller.reconciler import Reconciler
 from penstock.validation import spec_check
 from penstock.validation.text_sandbox import judge_texts
@@ -39,7 +39,7 @@ async def test_a_stream_is_reconciled_while_another_tenants_text_is_judged(
     bomb = samples.stream(transform={"sql": "SELECT 'bomb' AS value FROM source"})
     bomb["metadata"]["namespace"] = "theirs"
     api.put(bomb)
-    reconciler = Reconciler(api, ObjectCache(api), Metrics(), samples.SETTINGS, clock)
+    reconciler = Reconciler(api, ObjectCache(api), OperatorMetrics(), samples.SETTINGS, clock)
     theirs = asyncio.create_task(reconciler.reconcile(Key("theirs", samples.NAME)))
     await asyncio.to_thread(started.wait, 30)
     await reconciler.reconcile(Key("default", samples.NAME))

@@ -11,7 +11,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster import kinds
 from penstock.contract import naming
 from penstock.contract.stream_defaults import ALLOWED, StreamDefaults
-from penstock.driver.kubernetes.followed_stream import Document
+from penstock.driver.kubernetes.followed_stream import StreamDocument
 from penstock.validation.rules.pod_security import PodSecurity
 from penstock.validation.spec_check import judge_defaults
 from testkit.controller import samples
@@ -54,7 +54,7 @@ def of_driver(cluster: FakeCluster) -> ContinuousStream:
     defaults = StreamDefaults.from_json(variables.get(naming.ENV_STREAM_DEFAULTS, ""))
     name = naming.config_name(cluster.key.name, variables[naming.ENV_POD_HASH])
     text = cluster.api.one(kinds.CONFIG_MAP, name)["data"][naming.SPEC_FILE]
-    return Document(text, defaults).stream
+    return StreamDocument(text, defaults).stream
 
 
 def test_operator_and_driver_have_what_the_spec_does_not_set(cluster: FakeCluster) -> None:

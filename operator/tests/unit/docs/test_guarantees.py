@@ -39,7 +39,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     """Those of the driver and those of the operator."""
     exported = {
         metric.name + ("_total" if metric.type == "counter" else "")
-        for made in (driver_metrics.Metrics(), controller_metrics.Metrics())
+        for made in (driver_metrics.Metrics(), controller_metrics.OperatorMetrics())
         for metric in made.registry.collect()
     }
     document = (DOCS / "metrics.md").read_text()

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.validation.file_check import check
-from penstock.validation.findings import as_github, as_json, as_sarif, as_text, summary
 from penstock.validation.reading.documents import load
+from penstock.validation.report import as_github, as_json, as_sarif, as_text, summary
 from testkit.streams.every_field import WIDE
 from testkit.streams.manifest_table import TEXT
 from testkit.streams.streams import manifest

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from penstock.validation.file_check import check
-from penstock.validation.findings import Report
 from penstock.validation.reading.documents import load
+from penstock.validation.report import ValidationReport
 from testkit.streams import manifest_table as table
 
 
-def report(text: str) -> Report:
+def report(text: str) -> ValidationReport:
     """What `penstock validate` says about a text."""
     return check(load(text.encode(), "row"))
 

@@ -9,7 +9,7 @@ from functools import partial
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.storage import lock
 from penstock.driver.checkpoint.storage.files import Checkpoints
-from penstock.driver.checkpoint.storage.lease import Lease
+from penstock.driver.checkpoint.storage.lease import CheckpointLease
 from penstock.driver.checkpoint.storage.object_store import (
     ObjectStoreCheckpoints,
     hadoop_settings,
@@ -50,7 +50,7 @@ class WriteRight:
         self._stream = stream
         self._environment = environment
         self._locks: list[int] = []
-        self._lease: Lease | None = None
+        self._lease: CheckpointLease | None = None
 
     def acquire_on_volume(self) -> Sequence[int]:
         """Descriptors for the JVM to inherit, which keep the lock for as long as it lives.
@@ -72,7 +72,7 @@ class WriteRight:
         if checkpoints is None:
             return True
         check_keys = partial(check_secrets, self._stream.spec, self._environment.secrets)
-        self._lease = Lease(checkpoints, check_keys)
+        self._lease = CheckpointLease(checkpoints, check_keys)
         return self._lease.acquire(stop, waits)
 
     def is_awaited(self) -> bool:

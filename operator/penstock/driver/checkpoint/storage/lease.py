@@ -57,7 +57,7 @@ def may_take(found: Found | None, holder: str, unchanged_seconds: float) -> bool
     return unchanged_seconds >= ABANDONED_SECONDS
 
 
-class Lease:
+class CheckpointLease:
     """The lease of one stream's checkpoints."""
 
     def __init__(

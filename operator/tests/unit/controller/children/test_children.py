@@ -18,7 +18,7 @@ from penstock.contract import naming
 from penstock.controller.children import checkpoint_claim, rbac_and_network, revision
 from penstock.controller.children.stateful_set import driver_stateful_set
 from penstock.driver.environment import pod_environment
-from penstock.driver.kubernetes.followed_stream import Document
+from penstock.driver.kubernetes.followed_stream import StreamDocument
 from testkit.controller import samples
 
 
@@ -34,7 +34,7 @@ def test_the_config_map_holds_what_the_user_has_set_and_the_image() -> None:
     document = revision.config_map(samples.desired())["data"][naming.SPEC_FILE]
     mine = samples.stream()
     assert yaml.safe_load(document) == {**mine, "spec": {**mine["spec"], "image": samples.IMAGE}}
-    assert Document(document).stream.spec.image == samples.IMAGE
+    assert StreamDocument(document).stream.spec.image == samples.IMAGE
 
 
 def test_the_driver_has_a_token_whatever_its_service_account_says() -> None:

@@ -23,7 +23,7 @@ from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.controller.children.revision import document, resolve
 from penstock.controller.operator_settings import Settings
-from penstock.driver.kubernetes.followed_stream import Document
+from penstock.driver.kubernetes.followed_stream import StreamDocument
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 
@@ -44,7 +44,7 @@ def test_a_released_document_is_written_as_before_and_has_no_field_that_is_unkno
     held = yaml.safe_load(text)
     meta, spec = held["metadata"], held["spec"]
     assert document(meta["name"], meta["namespace"], spec, spec["image"]) == text
-    assert ContinuousStream.from_yaml(text) == Document(text).stream
+    assert ContinuousStream.from_yaml(text) == StreamDocument(text).stream
 
 
 @pytest.mark.parametrize("others", [{}, {"ui": True}])
@@ -92,8 +92,8 @@ def test_a_driver_ignores_the_fields_of_a_newer_operator(text: str) -> None:
     newer = yaml.safe_load(text)
     for each in list(objects_of(newer)):
         each["fieldOfTheFuture"] = {"any": ["thing"]}
-    parsed = Document(yaml.safe_dump(newer)).stream
-    assert parsed == Document(text).stream
+    parsed = StreamDocument(yaml.safe_dump(newer)).stream
+    assert parsed == StreamDocument(text).stream
     with pytest.raises(ValidationError):
         ContinuousStream.from_yaml(yaml.safe_dump(newer))
 

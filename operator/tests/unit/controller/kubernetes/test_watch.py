@@ -28,7 +28,7 @@ from penstock.controller.kubernetes.object_cache import ObjectCache
 from penstock.controller.kubernetes.selected_namespaces import SelectedNamespaces
 from penstock.controller.kubernetes.watch import Watch
 from penstock.controller.main import _watches
-from penstock.controller.metrics import Metrics
+from penstock.controller.metrics import OperatorMetrics
 from penstock.controller.standby import Standby
 from penstock.controller.work_queue import WorkQueue
 from testkit.controller import samples
@@ -249,7 +249,7 @@ async def test_the_lists_of_a_start_queue_nothing(monkeypatch: pytest.MonkeyPatc
     async with server_of([role("a", 3)], []) as configuration:
         await main.operate(
             configuration,
-            Metrics(),
+            OperatorMetrics(),
             settings=samples.SETTINGS,
             stop=asyncio.Event(),
         )
@@ -353,7 +353,7 @@ def test_the_server_sends_only_objects_of_streams_of_the_class_and_no_executors(
 
 async def test_metric_and_health_page_know_a_silent_watch() -> None:
     ages = {"pods": 400.0, "roles": 3.0}
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     metrics.show_watches(lambda: ages)
     value = metrics.registry.get_sample_value
     assert value("penstock_operator_watch_age_seconds", {"resource": "pods"}) == 400

@@ -18,7 +18,7 @@ from penstock.api.v1alpha1.status import (
 )
 from penstock.cluster.kinds import Key
 from penstock.controller.kubernetes.api_client import ApiCall
-from penstock.controller.metrics import Metrics
+from penstock.controller.metrics import OperatorMetrics
 from testkit.controller import samples
 
 KEY = Key("shop", "flags")
@@ -57,17 +57,17 @@ class Queue:
     failures: Mapping[Key, int] = field(default_factory=lambda: {KEY: 3})
 
 
-def value(metrics: Metrics, metric: str, /, **labels: str) -> float | None:
+def value(metrics: OperatorMetrics, metric: str, /, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(f"penstock_{metric}", labels)
 
 
-def of_stream(metrics: Metrics, metric: str, /, **labels: str) -> float | None:
+def of_stream(metrics: OperatorMetrics, metric: str, /, **labels: str) -> float | None:
     return value(metrics, f"stream_{metric}", **STREAM, **labels)
 
 
 def test_what_alerts_need_of_a_stream_comes_from_its_status() -> None:
     """So it is there while the driver is down."""
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     metrics.show(KEY, STATUS, 2.5)
     ready = {"condition": "Ready", "status": "False", "reason": "BrokerUnreachable"}
     assert of_stream(metrics, "condition", **ready) == 1
@@ -83,7 +83,7 @@ def test_what_alerts_need_of_a_stream_comes_from_its_status() -> None:
 
 def test_what_is_not_known_has_no_series() -> None:
     """A 0 would be a lag, or a commit in 1970."""
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     metrics.show(KEY, StreamStatus())
     for name in ("lag", "epoch", "commit_interval_seconds", "last_commit_timestamp_seconds"):
         assert of_stream(metrics, name) is None
@@ -92,7 +92,7 @@ def test_what_is_not_known_has_no_series() -> None:
 
 def test_no_stream_spoils_the_metrics_of_the_others() -> None:
     """A tenant can write any number into the report of a driver."""
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     metrics.take_over(Queue())
     metrics.show(Key("a", "greedy"), StreamStatus(epoch=10**400))
     metrics.show(KEY, StreamStatus(epoch=7))
@@ -102,7 +102,7 @@ def test_no_stream_spoils_the_metrics_of_the_others() -> None:
 
 def test_only_the_process_that_leads_shows_streams_and_says_so() -> None:
     """Else two replicas would show a stream twice, one of them with an old status."""
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     assert value(metrics, "operator_leader") == 0
     metrics.take_over(Queue())
     metrics.show(KEY, STATUS)
@@ -123,7 +123,7 @@ def test_only_the_process_that_leads_shows_streams_and_says_so() -> None:
 
 def test_requests_are_counted_by_verb_resource_and_code() -> None:
     """And those that got no answer."""
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     metrics.count_request(ApiCall("patch", "continuousstreams/status", 409, 0.2))
     metrics.count_request(ApiCall("patch", "continuousstreams/status", 0, 30.0))
     status = {"verb": "patch", "resource": "continuousstreams/status"}

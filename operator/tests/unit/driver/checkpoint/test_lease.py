@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.driver.checkpoint.storage import lease
-from penstock.driver.checkpoint.storage.lease import Found, Lease, may_take
+from penstock.driver.checkpoint.storage.lease import CheckpointLease, Found, may_take
 from penstock.driver.checkpoint.storage.object_store import StoreError, failure_of
 from penstock.driver.failures import DriverError, Failure
 
@@ -65,7 +65,7 @@ def acquire(
     monkeypatch.setattr(lease, "_INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(lease, "_STORE_SECONDS", 0.0)
     waits = said if said is not None else []
-    return Lease(store).acquire(threading.Event(), waits.append, timeout)  # type: ignore[arg-type]
+    return CheckpointLease(store).acquire(threading.Event(), waits.append, timeout)  # type: ignore[arg-type]
 
 
 def test_one_that_is_renewed_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from penstock import __version__
 from penstock.contract import pod_check as contract
-from penstock.contract.pod_check import Outcome
+from penstock.contract.pod_check import Reach
 from penstock.driver.kafka import pod_check
 
 
@@ -32,26 +32,26 @@ def closed() -> int:
     return port
 
 
-def outcome(server: str) -> Outcome:
+def outcome(server: str) -> Reach:
     (found,) = pod_check.check_pod([server]).brokers
     return found.outcome
 
 
 def test_it_finds_a_broker_or_a_closed_port(listening: int, closed: int) -> None:
-    assert outcome(f"127.0.0.1:{listening}") is Outcome.CONNECTED
-    assert outcome(f"PLAINTEXT://127.0.0.1:{listening}") is Outcome.CONNECTED
-    assert outcome(f"127.0.0.1:{closed}") is Outcome.REFUSED
+    assert outcome(f"127.0.0.1:{listening}") is Reach.CONNECTED
+    assert outcome(f"PLAINTEXT://127.0.0.1:{listening}") is Reach.CONNECTED
+    assert outcome(f"127.0.0.1:{closed}") is Reach.REFUSED
 
 
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        (socket.EAI_NONAME, Outcome.NAME_UNKNOWN),
-        (socket.EAI_AGAIN, Outcome.NAME_SERVER_SILENT),
+        (socket.EAI_NONAME, Reach.NAME_UNKNOWN),
+        (socket.EAI_AGAIN, Reach.NAME_SERVER_SILENT),
     ],
 )
 def test_an_unknown_name_is_not_a_silent_name_server(
-    code: int, expected: Outcome, monkeypatch: pytest.MonkeyPatch
+    code: int, expected: Reach, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The codes are those of the C library."""
 
@@ -74,7 +74,7 @@ def test_a_process_prints_what_the_command_reads(listening: int) -> None:
     done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, timeout=60)
     found = contract.parse(done.stdout)
     assert (done.returncode, found.version) == (0, __version__)
-    assert found.brokers[0].outcome is Outcome.CONNECTED
+    assert found.brokers[0].outcome is Reach.CONNECTED
     imported = f"import sys, {contract.MODULE}; print('pydantic' in sys.modules)"
     found_models = subprocess.check_output([sys.executable, "-c", imported], text=True, timeout=60)
     assert found_models == "False\n"

@@ -16,7 +16,7 @@ from penstock.controller.children import revision
 from penstock.driver.failures import Failure
 from penstock.driver.kubernetes import followed_stream
 from penstock.driver.kubernetes.api import OwnStream
-from penstock.driver.kubernetes.followed_stream import Document, FollowedStream, Judge, Live
+from penstock.driver.kubernetes.followed_stream import FollowedStream, Judge, Live, StreamDocument
 from testkit.streams.crd_schema import nodes, schema
 from testkit.streams.streams import RATE_TO_CONSOLE, manifest
 
@@ -49,9 +49,11 @@ def following(judge: Judge = lambda _: None, live: Live | None = None) -> Follow
     return followed
 
 
-def document(**spec: Any) -> Document:
+def document(**spec: Any) -> StreamDocument:
     """What the operator makes of a stream."""
-    return Document(revision.document("numbers", "default", {**RATE_TO_CONSOLE, **spec}, "image"))
+    return StreamDocument(
+        revision.document("numbers", "default", {**RATE_TO_CONSOLE, **spec}, "image")
+    )
 
 
 def own(text: str | ApiError | None, of: Stream | None = None) -> OwnStream:

@@ -15,7 +15,7 @@ _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 @dataclass(frozen=True)
-class Finding:
+class PlacedProblem:
     """A problem of one stream or of one file, with its place."""
 
     file: str
@@ -30,10 +30,10 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Report:
+class ValidationReport:
     """What was judged, and what was found."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[PlacedProblem, ...] = ()
     valid: int = 0
     """Streams without an error."""
     invalid: int = 0
@@ -47,8 +47,8 @@ class Report:
         """Whether there is a stream and no error."""
         return self.valid > 0 and all(each.severity != "error" for each in self.findings)
 
-    def __add__(self, other: Report) -> Report:
-        return Report(
+    def __add__(self, other: ValidationReport) -> ValidationReport:
+        return ValidationReport(
             self.findings + other.findings,
             self.valid + other.valid,
             self.invalid + other.invalid,
@@ -57,7 +57,7 @@ class Report:
         )
 
 
-def rendered(report: Report, output: str) -> str:
+def rendered(report: ValidationReport, output: str) -> str:
     """The report as text, json, sarif or github."""
     if output == "json":
         return as_json(report)
@@ -67,14 +67,14 @@ def rendered(report: Report, output: str) -> str:
     return "\n".join([*map(as_line, report.findings), summary(report)])
 
 
-def as_text(finding: Finding) -> str:
+def as_text(finding: PlacedProblem) -> str:
     """One line for people; editors recognise the place at its start."""
     place = f"{finding.file}:{finding.line}:{finding.column}"
     stream = f"{finding.stream}: " if finding.stream else ""
     return f"{place}: {finding.severity}: {stream}{_printable(finding.message)}"
 
 
-def summary(report: Report) -> str:
+def summary(report: ValidationReport) -> str:
     """How much was judged, in one line."""
     streams = report.valid + report.invalid
     if streams == 0:
@@ -90,7 +90,7 @@ def summary(report: Report) -> str:
     return said
 
 
-def as_github(finding: Finding) -> str:
+def as_github(finding: PlacedProblem) -> str:
     """A workflow command of GitHub Actions, which shows the finding next to the line."""
     title = f"{finding.stream}: {finding.reason}" if finding.stream else finding.reason
     return (
@@ -99,7 +99,7 @@ def as_github(finding: Finding) -> str:
     )
 
 
-def as_json(report: Report) -> str:
+def as_json(report: ValidationReport) -> str:
     """One JSON object: the findings of all files, and how many streams were judged."""
     content = {
         "valid": report.valid,
@@ -111,7 +111,7 @@ def as_json(report: Report) -> str:
     return json.dumps(content, indent=2)
 
 
-def as_sarif(report: Report) -> str:
+def as_sarif(report: ValidationReport) -> str:
     """A SARIF 2.1.0 log, which code scanners and editors read."""
     rules = sorted({each.reason for each in report.findings})
     run = {
@@ -128,7 +128,7 @@ def as_sarif(report: Report) -> str:
     return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
-def _sarif_result(finding: Finding) -> dict[str, object]:
+def _sarif_result(finding: PlacedProblem) -> dict[str, object]:
     stream = f"{finding.stream}: " if finding.stream else ""
     return {
         "ruleId": finding.reason,

@@ -20,30 +20,30 @@ from pydantic.config import JsonDict
 
 
 @dataclass(frozen=True)
-class Condition:
+class Predicate:
     """A condition on an object of the spec: `cel` in the API server, `holds` in the models."""
 
     cel: str
     holds: Callable[[Any], bool]
 
-    def __or__(self, other: Condition) -> Condition:
-        return Condition(
+    def __or__(self, other: Predicate) -> Predicate:
+        return Predicate(
             f"{self.cel} || {other.cel}", lambda model: self.holds(model) or other.holds(model)
         )
 
-    def __and__(self, other: Condition) -> Condition:
+    def __and__(self, other: Predicate) -> Predicate:
         parts = [f"({each.cel})" if " || " in each.cel else each.cel for each in (self, other)]
-        return Condition(" && ".join(parts), lambda model: self.holds(model) and other.holds(model))
+        return Predicate(" && ".join(parts), lambda model: self.holds(model) and other.holds(model))
 
-    def __invert__(self) -> Condition:
+    def __invert__(self) -> Predicate:
         is_call = re.fullmatch(r"[\w.]+\([^()]*\)", self.cel) is not None
         cel = f"!{self.cel}" if is_call else f"!({self.cel})"
-        return Condition(cel, lambda model: not self.holds(model))
+        return Predicate(cel, lambda model: not self.holds(model))
 
 
-def in_cel_only(cel: str) -> Condition:
+def in_cel_only(cel: str) -> Predicate:
     """About an update (`oldSelf`), or about a field that has a Python check of its own."""
-    return Condition(cel, lambda _: True)
+    return Predicate(cel, lambda _: True)
 
 
 def value_at(model: Any, path: str) -> Any:
@@ -53,14 +53,14 @@ def value_at(model: Any, path: str) -> Any:
     return model
 
 
-def is_set(path: str) -> Condition:
+def is_set(path: str) -> Predicate:
     """The field is there. In a parsed model, where every field is: it is not empty."""
-    return Condition(
+    return Predicate(
         cel_has(f"self.{path}"), lambda model: value_at(model, path) not in (None, "", {}, [])
     )
 
 
-def is_one_of(path: str, *values: str, any_case: bool = False) -> Condition:
+def is_one_of(path: str, *values: str, any_case: bool = False) -> Predicate:
     """The text is one of these."""
     at = f"self.{path}" + (".lowerAscii()" if any_case else "")
 
@@ -68,37 +68,37 @@ def is_one_of(path: str, *values: str, any_case: bool = False) -> Condition:
         value = value_at(model, path)
         return (value.lower() if any_case else value) in values
 
-    return Condition(f"{at} in [{', '.join(cel_string(value) for value in values)}]", holds)
+    return Predicate(f"{at} in [{', '.join(cel_string(value) for value in values)}]", holds)
 
 
-def at_most(lower: str, upper: str) -> Condition:
+def at_most(lower: str, upper: str) -> Predicate:
     """A number is at most another one. Both are set, or have a default in the models."""
-    return Condition(
+    return Predicate(
         f"self.{lower} <= self.{upper}",
         lambda model: value_at(model, lower) <= value_at(model, upper),
     )
 
 
-def matches(path: str, pattern: str) -> Condition:
+def matches(path: str, pattern: str) -> Predicate:
     """The text, in lower case, holds what the regular expression describes."""
-    return Condition(
+    return Predicate(
         f"self.{path}.lowerAscii().matches({cel_string(pattern)})",
         lambda model: re.search(pattern, value_at(model, path).lower()) is not None,
     )
 
 
-def some(path: str, pattern: str, *, any_case: bool = False) -> Condition:
+def some(path: str, pattern: str, *, any_case: bool = False) -> Predicate:
     """An item of a list, or a key of a map, matches the regular expression."""
     lower = ".lowerAscii()" if any_case else ""
-    return Condition(
+    return Predicate(
         f"self.{path}.exists(k, k{lower}.matches({cel_string(pattern)}))",
         lambda model: bool(matching(value_at(model, path), pattern, any_case=any_case)),
     )
 
 
-def every(path: str, pattern: str) -> Condition:
+def every(path: str, pattern: str) -> Predicate:
     """Every item of a list, or key of a map, matches the regular expression."""
-    return Condition(
+    return Predicate(
         f"self.{path}.all(k, k.matches({cel_string(pattern)}))",
         lambda model: all(re.search(pattern, name) for name in value_at(model, path)),
     )
@@ -109,27 +109,27 @@ def matching(names: Any, pattern: str, *, any_case: bool = False) -> list[str]:
     return [n for n in names if re.search(pattern, n.lower() if any_case else n) is not None]
 
 
-def exactly_one(*names: str) -> Condition:
+def exactly_one(*names: str) -> Predicate:
     """One of these fields is set, and no other of them."""
     return _counted(names, "== 1", lambda count: count == 1)
 
 
-def not_together(*names: str) -> Condition:
+def not_together(*names: str) -> Predicate:
     """At most one of these fields is set."""
     return _counted(names, "<= 1", lambda count: count <= 1)
 
 
-def both_or_neither(one: str, other: str) -> Condition:
+def both_or_neither(one: str, other: str) -> Predicate:
     """Two fields need each other."""
     first, second = is_set(one), is_set(other)
-    return Condition(
+    return Predicate(
         f"{first.cel} == {second.cel}", lambda model: first.holds(model) == second.holds(model)
     )
 
 
-def _counted(names: tuple[str, ...], test: str, passes: Callable[[int], bool]) -> Condition:
+def _counted(names: tuple[str, ...], test: str, passes: Callable[[int], bool]) -> Predicate:
     fields = [is_set(name) for name in names]
-    return Condition(
+    return Predicate(
         f"[{', '.join(field.cel for field in fields)}].filter(x, x).size() {test}",
         lambda model: passes(sum(field.holds(model) for field in fields)),
     )
@@ -144,7 +144,7 @@ class ValidationRule:
     empty, and the reference shows it.
     """
 
-    condition: Condition
+    condition: Predicate
     message: str
     message_cel: str | None = None
     words: Callable[[Any], str] | None = None
@@ -213,7 +213,7 @@ def not_among(
         "!" + test if any_case else f"![{keys}].exists(k, k in {at})"
     )
     return ValidationRule(
-        Condition(cel, lambda model: not found(model)),
+        Predicate(cel, lambda model: not found(model)),
         message or f"these keys cannot be set here: {', '.join(names)}",
         message_cel=f"{chain}''",
         words=words,

@@ -11,8 +11,8 @@ APPLY_ELSEWHERE = (
     "checkpoint.startFrom"
 )
 HIGHER_GENERATION = (
-    "begin a checkpoint.generation of a higher number, with startFrom: status.committedOffsets "
-    "says how far the stream had come"
+    "begin a checkpoint.generation of a higher number, from Kafka with startFrom: "
+    "status.committedOffsets says how far the stream had come"
 )
 
 EDIT = "kubectl edit cstream {name} -n {namespace}"
@@ -298,7 +298,8 @@ ROWS: tuple[Remedy, ...] = (
         "Stalled: the volume claim with the stream's progress is gone, or its location in the "
         "object store is empty or another one.",
         f"Restore what the message names. Or {HIGHER_GENERATION}. Do not delete the stream before "
-        "you have noted them: a new one begins at startingOffsets.",
+        "you have noted them: a new one begins at startingOffsets. If there are none, nothing was "
+        "committed: delete the stream, and apply it again.",
         CLAIMS,
     ),
     Remedy(

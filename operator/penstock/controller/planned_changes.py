@@ -368,13 +368,14 @@ def _lacks_checkpoint(
     """Whether the volume of the stream's checkpoint is gone, also if the status was lost.
 
     The claim is created before the StatefulSet, so the latter shows that there was one. A new
-    generation needs no other, unless it begins where another one has arrived.
+    generation needs no other, unless it begins where another one has arrived; of a source other
+    than Kafka it never does.
     """
     if desired.checkpoint_location or children.claim is not None:
         return False
     wanted, effective = desired.stream.spec.checkpoint, stream.status.effective
     ran = None if effective is None else effective.checkpoint_generation
-    begins = wanted.start_from is not None and wanted.start_from.generation is None
+    begins = wanted.start_from is None or wanted.start_from.generation is None
     if begins and ran is not None and wanted.generation > ran:
         return False
     return stream.status.epoch is not None or children.stateful_set is not None

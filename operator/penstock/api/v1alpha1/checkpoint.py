@@ -189,7 +189,8 @@ class StartFrom(SpecObject):
     consumer_group: ConsumerGroupName | None = Field(
         None,
         description="Where this consumer group has committed: that of another application, or of "
-        "another stream (source.kafka.consumerGroup). It is read once. A partition without an "
+        "another stream (source.kafka.consumerGroup). What it commits once the generation has "
+        "begun does not count. A partition without an "
         "offset is read from its earliest record. Needs Describe on the group.",
         examples=["fraud-flags-by-flink"],
     )

@@ -8,7 +8,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any
 
 from penstock.api.v1alpha1 import StreamSpec
@@ -28,7 +28,7 @@ from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.state_versions import Store, is_other_version, version_of
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.checkpoint.storage.write_probe import LOGS, WriteProbe
-from penstock.driver.failures import DriverError
+from penstock.driver.failures import CHECKPOINT_FULL, DriverError
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.transactions import TransactionNames
 
@@ -81,8 +81,12 @@ class CheckpointFolder:
         self.write_probe = WriteProbe(files)
 
     def repair(self, spec: StreamSpec) -> RepairPlan:
-        """Repairs what a crash or another engine left behind. Only while no query runs."""
-        self.write_probe.check()
+        """Repairs what a crash or another engine left behind. Only while no query runs.
+
+        State without a commit goes: Spark would hold another query to the schema of its keys and to
+        its operators (StateSchemaCompatibilityChecker, OperatorStateMetadataUtils).
+        """
+        self._check_writable()
         self.check_sink(spec)
         keep_ids = self._must_keep_ids(spec)
         with self.files.errors():
@@ -91,10 +95,22 @@ class CheckpointFolder:
             files, partitions = self._read(), list(self._partitions_of_state())
             stores = self._state_stores(partitions)
             plan = self._plan(files, spec, keep_ids=keep_ids, stores=stores)
-            self._remove_left(files, partitions)  # which may be what has filled the volume
+            self._remove_left(files, partitions)
             self.files.check_writable(_WRITE_TEST)
             self._execute(plan.steps)
+            if plan.epoch is None and plan.after is None:
+                self.files.remove_folder("state")
         return plan
+
+    def _check_writable(self) -> None:
+        try:
+            self.write_probe.check()
+        except DriverError as error:
+            if error.failure.reason != CHECKPOINT_FULL:
+                raise
+            with self.files.errors():  # by partitions that no batch has
+                self._remove_left(self._read(), list(self._partitions_of_state()))
+            self.write_probe.check()
 
     def _state_stores(self, partitions: Iterable[str]) -> list[Store]:
         """The stores of the state; none if they are in another format than is known here."""
@@ -120,17 +136,11 @@ class CheckpointFolder:
         if most is None:
             return
         until = time.monotonic() + _REMOVING_SECONDS
-        left = (it for it in partitions if int(it.rpartition("/")[2]) >= most)
-        for path in chain.from_iterable(map(self._files_below, left)):
-            if time.monotonic() > until:
-                return
-            self.files.remove(path)
-
-    def _files_below(self, folder: str) -> Iterator[str]:
-        for inner in self.files.folders(folder):
-            yield from self._files_below(f"{folder}/{inner}")
-        for name in self.files.names(folder):
-            yield f"{folder}/{name}"
+        for partition in partitions:
+            if int(partition.rpartition("/")[2]) >= most:
+                if time.monotonic() > until:
+                    return
+                self.files.remove_folder(partition)
 
     def _partitions_of_state(self) -> Iterator[str]:
         for operator in filter(str.isdecimal, self.files.folders("state")):
@@ -232,17 +242,14 @@ class CheckpointFolder:
             entry = None if content is None else Entry.parse(content)
             if entry is None:
                 return None
-            found = Contents(len(entry.sources), None, entry.shuffle_partitions)
-            if committed is None:
+            state = None if committed is None else self._holds_state()
+            found = Contents(len(entry.sources), state, entry.shuffle_partitions)
+            if state is False:
                 return found
-            state = self._holds_state()
-            if not state:
-                return replace(found, state=False)
             is_awaited = newest != committed and self.knows_ids()
             return replace(
                 found,
-                state=True,
-                state_store=entry.state_store,
+                state_store=entry.state_store if state else None,
                 awaited=newest if is_awaited else None,
             )
 
@@ -285,8 +292,7 @@ class CheckpointFolder:
             files = self._read()
             found = Logs.read(files)
             others = {n: it for n, it in found.initial.items() if initial_offsets(it) is None}
-            stores = self._state_stores(self._partitions_of_state())
-            self._execute(tuple((path, None) for store in stores for path in store.after(0)))
+            self.files.remove_folder("state")
             self._execute(diff(files, found, replace(found, offsets={}, initial=others)))
 
     def reads(self) -> dict[int, Offsets]:

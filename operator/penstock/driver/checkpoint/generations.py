@@ -25,6 +25,7 @@ from penstock.driver.kafka.offsets import EARLIEST, Offsets, first_offsets, late
 from penstock.driver.kafka.source_monitor import SourceMonitor
 from penstock.driver.kafka.transactions import TransactionNames
 
+START_POSITION_UNKNOWN = "StartPositionUnknown"
 Written = Callable[[TransactionNames], Offsets]
 """The offsets that transactions of an earlier generation have reached, all of which are over."""
 
@@ -52,7 +53,7 @@ class Generations:
         is_asked = asked == folder.start_from()
         # What a sink may know keeps its number, and so its records.
         kept = not first_start and folder.knows_ids()
-        if repair.after is not None or kept:
+        if kept or (repair.after is not None and self._has_read()):
             return None if is_asked else self._exists()
         none = Beginning({}, {})
         stored = Beginning(folder.first_offsets() or {}, folder.topic_ids()) if is_asked else none
@@ -60,7 +61,13 @@ class Generations:
         topics = (source.view.partitions_by_topic or {}) if first_start else {}
         if is_asked and not again and stored.offsets.keys() >= topics.keys():
             return None
-        named, left = self._named(start, source, namespace, name, written)
+        try:
+            named, left = self._named(start, source, namespace, name, written)
+        except DriverError as error:
+            is_unknown = error.failure.reason == START_POSITION_UNKNOWN
+            if is_unknown and is_asked and stored.offsets.keys() >= topics.keys():
+                return None  # it was known
+            raise
         if is_asked:
             named = stored.again(named, source.view.topic_ids, moves=again)
             if stored.includes(named):
@@ -68,7 +75,10 @@ class Generations:
             left = left.joined(left_out.load(folder.files))
         else:
             folder.forget_transactions()
-        folder.forget_beginning()
+        if repair.after is None:
+            folder.forget_beginning()
+        else:
+            folder.replace_offsets(dict.fromkeys(folder.reads(), named.offsets))
         left_out.save(folder.files, left)
         # In this order: after a crash, ids of topics that were created again would let the offsets
         # of the old ones stand.
@@ -76,6 +86,19 @@ class Generations:
         folder.save_topic_ids(named.topic_ids)
         folder.save_start_from(asked)
         return None
+
+    def _has_read(self) -> bool:
+        """Whether it has come further than where it began: it may have committed no record.
+
+        The continuous engine commits epochs without records.
+        """
+        first = self.current.first_offsets() or {}
+        return any(
+            first.get(topic, {}).get(number) != offset
+            for of_source in self.current.reads().values()
+            for topic, of_topic in of_source.items()
+            for number, offset in of_topic.items()
+        )
 
     def _named(
         self, start: StartFrom, source: SourceMonitor, namespace: str, name: str, written: Written
@@ -195,11 +218,10 @@ def _offsets(start: StartFrom, source: SourceMonitor) -> Offsets:
 
 
 def _unknown(message: str) -> DriverError:
-    reason = "StartPositionUnknown"
     return DriverError(
         Failure(
-            reason,
-            f"{message} {REMEDIES[reason].action}",
+            START_POSITION_UNKNOWN,
+            f"{message} {REMEDIES[START_POSITION_UNKNOWN].action}",
             permanent=True,
             recoverable=True,
         )

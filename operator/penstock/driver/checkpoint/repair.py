@@ -107,6 +107,8 @@ def plan(
     wanted = _continue(
         files, found, keeps_plans=keeps_plans, may_start_over=may_start_over, state=state
     )
+    if not keep_ids:
+        wanted = _without_other_partitions(wanted, spec)
     if state and wanted.epoch is not None and not execution_of(spec).in_batches:
         _refuse_to_drop_state()
     if wanted.epoch is not None:
@@ -163,6 +165,18 @@ def _continue(
     lost = Repair(RepairKind.LOST_COMMITS, f"commits/{epoch}" if done else "commits")
     added = (lost,) if lost_commits else ()
     return replace(found, offsets=offsets, commits=commits, added=added)
+
+
+def _without_other_partitions(wanted: Logs, spec: StreamSpec) -> Logs:
+    """Without a first batch that is planned with another number of partitions than spec's.
+
+    Spark would keep that number (OffsetSeqMetadata.setSessionConf).
+    """
+    first, asked = wanted.offsets.get(0), spec.checkpoint.state_partitions
+    if first is None or asked is None or first.shuffle_partitions in (None, asked):
+        return wanted
+    is_planned = wanted.epoch is None and wanted.after is None
+    return replace(wanted, offsets={}) if is_planned else wanted
 
 
 def _without_repartition(wanted: Logs) -> tuple[Logs, Collection[str]]:

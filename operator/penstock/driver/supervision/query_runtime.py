@@ -415,7 +415,8 @@ class QueryRuntime:
         self._repartition_to = state_partitions.change(
             spec, contents, self._checkpoint.has_undivided_state
         )
-        self._warning = self._warning or state_partitions.pending(spec, contents)
+        if keeps_state:
+            self._warning = self._warning or state_partitions.pending(spec, contents)
         self._reads_ahead = query.reads_ahead(frame, spec.sink)
         self._frame, self._state_partitions = frame, of_state if keeps_state else 0
 

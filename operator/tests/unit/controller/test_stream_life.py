@@ -374,6 +374,26 @@ def test_a_lost_checkpoint_does_not_hold_a_generation_that_does_not_need_it(
     assert stalled.reason == ("NotStalled" if begins else "CheckpointMissing")
 
 
+def test_so_it_is_with_another_source_than_kafka() -> None:
+    """Whose generations begin where the source does, and take no startFrom."""
+    cluster = FakeCluster()
+    rate: dict[str, Any] = {
+        "source": {"rate": {"rowsPerSecond": 1}},
+        "transform": {"sql": "SELECT value FROM source"},
+        "sink": {"noop": {}},
+    }
+    cluster.apply(**rate)
+    cluster.settle()
+    cluster.report(checkpoint_generation=0, epoch=9)
+    cluster.settle()
+    cluster.api.remove(cluster.api.one(kinds.CLAIM, "flags-checkpoint"))
+    cluster.settle()
+    assert cluster.condition("Stalled").reason == "CheckpointMissing"
+    cluster.apply(**rate, checkpoint={"generation": 1})
+    cluster.settle()
+    assert cluster.condition("Stalled").reason == "NotStalled"
+
+
 def test_a_changed_or_deleted_child_is_restored(cluster: FakeCluster) -> None:
     driver = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
     driver["spec"]["replicas"] = 2

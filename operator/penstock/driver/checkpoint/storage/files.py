@@ -39,6 +39,9 @@ class CheckpointFiles(Protocol):
     def remove(self, path: str) -> None:
         """Deletes a file, if it exists."""
 
+    def remove_folder(self, folder: str) -> None:
+        """Deletes a folder and all files in it and below it, if it exists."""
+
     def sync(self, folder: str) -> None:
         """Makes what was written to a folder and removed from it last."""
 

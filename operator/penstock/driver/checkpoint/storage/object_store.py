@@ -223,6 +223,12 @@ class ObjectStoreFiles:
         self._certain = set()
         self._store.call("delete", self._path(path))
 
+    def remove_folder(self, folder: str) -> None:
+        for inner in self.folders(folder):
+            self.remove_folder(f"{folder}/{inner}")
+        for name in self.names(folder):
+            self.remove(f"{folder}/{name}")
+
     def sync(self, folder: str) -> None:
         """A request that was answered lasts."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,6 +95,11 @@ class VolumeFiles:
 
     def remove(self, path: str) -> None:
         durable_files.remove(self.path / path)
+
+    def remove_folder(self, folder: str) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.path / folder)
+            durable_files.sync((self.path / folder).parent)
 
     def sync(self, folder: str) -> None:
         durable_files.sync(self.path / folder)

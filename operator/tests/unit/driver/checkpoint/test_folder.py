@@ -57,6 +57,7 @@ DAMAGED: dict[str, Files] = {
     | with_checksums({"sources/0/0": INITIAL_OFFSETS}),
     "no commits": checkpoint([], [], range(6)) | {"offsets/5": b"", "commits/5": b""},
 }
+FILES = {"custom": {"format": "x.Y"}}
 TRIGGERS = {
     "continuous": CONTINUOUS, "micro-batch": MICRO_BATCH, "async": ASYNC, "real-time": REAL_TIME,
     "micro-batch, a sink that knows ids": MICRO_BATCH,
@@ -72,7 +73,7 @@ def test_the_next_start_completes_an_interrupted_repair(
 ) -> None:
     """The start after a crash at any step has the same result; a further one does nothing."""
     monkeypatch.setattr(os, "fsync", lambda _: None)  # slow; `sync` counts as a step all the same
-    sink = {"custom": {"format": "x.Y"}} if "a sink" in trigger else kafka_sink()
+    sink = FILES if "a sink" in trigger else kafka_sink()
     spec = stream(kafka_source(), sink, trigger=TRIGGERS[trigger]).spec
     write(DAMAGED[damage], tmp_path / "whole")
     whole = folder_at(tmp_path / "whole").repair(spec)
@@ -225,6 +226,52 @@ def test_a_full_volume_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         folder.save_first_offsets({})
     for raised in (on_repair, on_save):
         assert raised.value.failure.reason == "CheckpointFull"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "sink"),
+    [(MICRO_BATCH, kafka_sink()), (CONTINUOUS, kafka_sink()), (MICRO_BATCH, FILES)],
+    ids=["micro-batch", "continuous", "a sink that knows ids"],
+)
+def test_state_without_a_commit_binds_no_other_query(
+    trigger: dict[str, Any], sink: dict[str, Any], tmp_path: Path
+) -> None:
+    """Spark would refuse an edited one for its keys, and one without state at a later start."""
+    state = {
+        f"state/0/{path}": b"x"
+        for path in ("_metadata/metadata", "_metadata/schema/1", "0/1.changelog", "1/left/1.zip")
+    }
+    spec = stream(kafka_source(), sink, trigger=trigger).spec
+    failed = checkpoint([], [], [0]) | state
+    write(failed, tmp_path / "failed")
+    folder = folder_at(tmp_path / "failed")
+    folder.repair(spec)
+    assert not any(path.startswith("state/") for path in read(tmp_path / "failed"))
+    assert not (tmp_path / "failed/state").exists(), "folders would count as lost partitions"
+    committed = checkpoint([0], [], [0]) | {"state/0/0/1.changelog": b"x"}
+    write(committed, tmp_path / "committed")
+    folder_at(tmp_path / "committed").repair(stream(trigger=MICRO_BATCH).spec)
+    assert read(tmp_path / "committed") == committed
+
+
+def test_what_a_division_of_state_has_left_does_not_keep_a_volume_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is removed before the first byte is written."""
+    entry = offsets(1, BATCH_LINE.replace(b"{}", b'{"spark.sql.shuffle.partitions":"1"}'))
+    own, left = [f"state/0/0/{n}.changelog" for n in (1, 2)], "state/0/1/3.zip"
+    files = checkpoint([0, 1], []) | {"offsets/0": entry, "offsets/1": entry}
+    write(files | dict.fromkeys([*own, left], b"x"), tmp_path)
+    write_draft = durable_files.write_draft
+
+    def full(draft: Path, content: bytes) -> None:
+        if (tmp_path / left).exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_draft(draft, content)
+
+    monkeypatch.setattr(durable_files, "write_draft", full)
+    assert folder_at(tmp_path).repair(stream(trigger=MICRO_BATCH).spec).epoch == 1
+    assert read(tmp_path).keys() & {*own, left} == {*own}
 
 
 def test_the_first_offsets_are_stored(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from testkit.driver.checkpoints import METADATA, folder_at, read, write
 from testkit.driver.generations import MadeUpSource, committed, entry, flow, initial, start
 from testkit.streams.streams import (
     CONTINUOUS,
+    MICRO_BATCH,
     REAL_TIME,
     kafka_sink,
 )
@@ -143,6 +145,45 @@ def test_a_group_does_so_too_without_failing_on_loss(tmp_path: Path) -> None:
     source = MadeUpSource({"in": {0: 300, 1: 300}}, {"in": {0: 40, 1: 40}}, group={"in": {0: 50}})
     warning, _ = start(spec, env, source)
     assert warning is None
+
+
+@pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
+def test_epochs_without_records_are_no_progress(trigger: dict[str, Any], tmp_path: Path) -> None:
+    """The first record fails, the edit is rolled back, and comes again corrected a day later."""
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=100))
+    spec = flow(trigger=trigger, generation=1, startFrom={"generation": 0})
+    start(spec, env, MadeUpSource({"in": {0: 100}}))
+    committed(env.generation(1), entry(p0=100), entry(p0=100))
+    committed(env.generation(0), entry(p0=5000), first=1)
+    source = MadeUpSource({"in": {0: 5000}})
+    for _ in range(2):
+        assert start(spec, env, source) == (None, None)
+        assert folder_at(env.generation(1)).reads() == {0: {"in": {0: 5000}}}
+    # Nor do they hold a start that is corrected.
+    other = flow(trigger=trigger, generation=1, startFrom={"offsets": "earliest"})
+    assert start(other, env, source) == (None, None)
+    assert folder_at(env.generation(1)).reads() == {0: {"in": {0: 0}}}
+    committed(env.generation(1), entry(p0=1), first=2)
+    warning, _ = start(spec, env, source)
+    assert warning is not None
+    assert warning.reason == "GenerationExists"
+
+
+@pytest.mark.parametrize("names", [{"consumerGroup": "g"}, {"generation": 0}], ids=str)
+def test_what_was_known_is_not_needed_again(names: dict[str, Any], tmp_path: Path) -> None:
+    """A group expires, and an earlier generation may be removed."""
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=50))
+    spec = flow(generation=1, startFrom=names)
+    _, before = start(spec, env, MadeUpSource({"in": {0: 300}}, group={"in": {0: 50}}))
+    shutil.rmtree(env.generation(0))
+    assert start(spec, env, MadeUpSource({"in": {0: 300}})) == (None, before)
+    for file in ("first-offsets.json", "start-from.json"):
+        (env.generation(1) / "penstock" / file).unlink()
+    with pytest.raises(DriverError) as raised:
+        start(spec, env, MadeUpSource({"in": {0: 300}}))
+    assert raised.value.failure.reason == "StartPositionUnknown"
 
 
 def test_what_the_status_knows_of_a_generation() -> None:

@@ -65,6 +65,29 @@ def test_what_spark_cannot_divide_is_left_alone_as_it_is(
     assert raised.value.failure.permanent
 
 
+@pytest.mark.parametrize(
+    ("sink", "is_kept"),
+    [(kafka_sink(), False), ({"custom": {"format": "x.Y"}}, True)],
+    ids=["kafka", "a sink that knows ids"],
+)
+def test_a_first_batch_is_planned_again_with_another_number(
+    sink: dict[str, Any], is_kept: bool, tmp_path: Path
+) -> None:
+    """Spark keeps the number of a planned batch. One that a sink may know runs as it is."""
+    conf = {"spark.sql.shuffle.partitions": "4"}
+    line = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": conf})
+    write({**checkpoint([], []), "offsets/0": offsets(0, line.encode())}, tmp_path)
+    folder = folder_at(tmp_path)
+    for asked in (None, 4):
+        folder.repair(of(asked, sink))
+        assert folder.progress.planned_epoch() == 0
+    folder.repair(of(6, sink))
+    assert folder.progress.planned_epoch() == (0 if is_kept else None)
+    contents = folder.contents()
+    assert change(of(6, sink), contents, lambda: False) is None
+    assert (pending(of(6, sink), contents) is not None) is is_kept
+
+
 def test_a_batch_that_the_sink_may_know_runs_first(tmp_path: Path) -> None:
     """Of a sink that recognises batches, and only of one."""
     conf = {"spark.sql.shuffle.partitions": "4"}

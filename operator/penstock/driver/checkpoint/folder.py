@@ -163,6 +163,8 @@ class CheckpointFolder:
         noted, epoch = self._kept_ids(), self.progress.committed_epoch()
         if epoch is None or noted == {}:  # which was damaged
             return
+        if noted is None and not self.files.read([_FIRST_OFFSETS, _TOPIC_IDS]):
+            return  # the checkpoint of a query that Spark has run alone
         of_files = (noted or {}).get(_FILE_SINK) or {}
         is_it = of_files.get("path") == place_of(spec.sink)
         if not is_it or of_files["until"] not in (None, epoch):

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
 from penstock.driver.failures import DriverError
-from penstock.driver.jvm import Jvm
 from penstock.driver.spark import query
 from penstock.driver.spark.session import MIN_STATE_PARTITIONS
 from testkit.driver.bare_query import bare
-from testkit.driver.in_process_driver import running
-from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import MICRO_BATCH, RATE, stream
 from testkit.wait import wait_for
 
@@ -51,10 +46,10 @@ def flow(**transform: Any) -> Any:
 
 def ran(spark: SparkSession, sql: str, folder: Path) -> CheckpointFolder:
     """The checkpoint of a query that has committed two batches."""
-    with bare(spark, flow(sql=sql), folder) as query_runs:
-        progress = query_runs.folder.progress
-        query_runs.wait("two batches", lambda: (progress.committed_epoch() or 0) >= 1)
-    return query_runs.folder
+    with bare(spark, flow(sql=sql), folder) as running:
+        progress = running.folder.progress
+        running.wait("two batches", lambda: (progress.committed_epoch() or 0) >= 1)
+    return running.folder
 
 
 @pytest.mark.parametrize(
@@ -102,39 +97,6 @@ def test_what_a_checkpoint_can_continue(
     if reason == "CheckpointHoldsNoState":  # should an operator be missing in the list
         failure = classify(read_chain(exception.get()))
         assert (failure.reason, failure.permanent) == (reason, True)
-
-
-FAILING = "SELECT value, raise_error('boom') AS n, count(*) FROM source GROUP BY value"
-COUNTS_BY_TEN = """
-SELECT CAST(digit AS STRING) AS key, CAST(count(*) AS STRING) AS value
-FROM (SELECT CAST(CAST(value AS STRING) AS INT) % 10 AS digit FROM source) GROUP BY digit
-"""
-
-
-@pytest.mark.parametrize("sql", [COUNTS_BY_TEN, STATELESS], ids=["other keys", "no state"])
-def test_a_query_that_has_committed_nothing_binds_no_other(
-    sql: str, topics: Topics, jvm: Jvm, tmp_path: Path
-) -> None:
-    """Its first batch has left state, which Spark would hold another query to, also later on."""
-    source, sink = topics.make(), topics.make(1)
-
-    def flow(sql: str) -> ContinuousStream:
-        more: dict[str, Any] = {"transform": {"sql": sql}, "outputMode": "update"}
-        return number_flow(topics, source, sink, MICRO_BATCH, **more)
-
-    topics.send(source, range(20))
-    with running(flow(FAILING), jvm, tmp_path / "c") as driver:
-        driver.wait("failed", lambda report: report.last_failure is not None)
-    assert list((tmp_path / "c/state").rglob("*.changelog")), "the case that is tested"
-    for sends in (1, 2):
-        with running(flow(sql), jvm, tmp_path / "c") as driver:
-            driver.wait_committed(20 * sends)
-            assert driver.last.last_failure is None
-        topics.send(source, range(20))
-    if sql == STATELESS:
-        assert topics.received(sink) == Counter([*range(20), *range(20)])
-    else:
-        assert topics.last_values(sink) == dict.fromkeys(range(10), 4)
 
 
 def test_a_second_stream_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -30,7 +30,13 @@ from testkit.streams.streams import (
 from testkit.wait import wait_for
 
 FROM_THE_FIRST = {"generation": 1, "startFrom": {"generation": 0}}
+AS_IT_IS = "SELECT value FROM source"
 COUNTS = "SELECT CAST(count(*) AS STRING) AS value FROM source"
+FAILING = "SELECT value, raise_error('boom') AS n, count(*) FROM source GROUP BY value"
+COUNTS_BY_TEN = """
+SELECT CAST(digit AS STRING) AS key, CAST(count(*) AS STRING) AS value
+FROM (SELECT CAST(CAST(value AS STRING) AS INT) % 10 AS digit FROM source) GROUP BY digit
+"""
 
 
 @pytest.mark.parametrize("trigger", EACH_MODE)
@@ -139,7 +145,7 @@ def test_a_query_gets_state_and_loses_it_again(topics: Topics, jvm: Jvm, tmp_pat
         )
 
     topics.send(source, range(10))
-    with running(flow("SELECT value FROM source"), jvm, tmp_path / "c") as driver:
+    with running(flow(AS_IT_IS), jvm, tmp_path / "c") as driver:
         driver.wait_committed(10)
     with running(flow(COUNTS), jvm, tmp_path / "c") as driver:
         failure = driver.wait_failure("CheckpointHoldsNoState").last_failure
@@ -152,9 +158,35 @@ def test_a_query_gets_state_and_loses_it_again(topics: Topics, jvm: Jvm, tmp_pat
     assert max(received - Counter(range(10))) == 7  # of those that the one before had not read
     back = {"generation": 2, "startFrom": {"generation": 1}}
     topics.send(source, range(100, 105))
-    with running(flow("SELECT value FROM source", **back), jvm, tmp_path / "c") as driver:
+    with running(flow(AS_IT_IS, **back), jvm, tmp_path / "c") as driver:
         driver.wait_committed(22)
     assert {*range(100, 105)} <= set(topics.received(sink))
+
+
+@pytest.mark.parametrize("sql", [COUNTS_BY_TEN, AS_IT_IS], ids=["other keys", "no state"])
+def test_a_query_that_has_committed_nothing_binds_no_other(
+    sql: str, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Its first batch has left state, which Spark would hold another query to, also later on."""
+    source, sink = topics.make(), topics.make(1)
+
+    def flow(sql: str) -> ContinuousStream:
+        more: dict[str, Any] = {"transform": {"sql": sql}, "outputMode": "update"}
+        return number_flow(topics, source, sink, MICRO_BATCH, **more)
+
+    topics.send(source, range(20))
+    with running(flow(FAILING), jvm, tmp_path / "c") as driver:
+        driver.wait("failed", lambda report: report.last_failure is not None)
+    assert list((tmp_path / "c/state").rglob("schema")), "the case that is tested"
+    for sends in (1, 2):
+        with running(flow(sql), jvm, tmp_path / "c") as driver:
+            driver.wait_committed(20 * sends)
+            assert driver.last.last_failure is None
+        topics.send(source, range(20))
+    if sql == AS_IT_IS:
+        assert topics.received(sink) == Counter([*range(20), *range(20)])
+    else:
+        assert topics.last_values(sink) == dict.fromkeys(range(10), 4)
 
 
 def once(

@@ -138,6 +138,7 @@ def test_sparks_file_sink_gets_each_batch_since_the_first_one(tmp_path: Path) ->
     """Its log would have a gap at another path, which its next compaction fails over."""
     write(checkpoint(range(4), [], range(4)), tmp_path)
     folder = folder_at(tmp_path)
+    folder.save_topic_ids({"in": "a"})
     elsewhere = {"custom": {"format": "parquet", "options": {"path": "/elsewhere"}}}
     for sink in (PARQUET, elsewhere):
         with pytest.raises(DriverError, match="each batch since the first one"):
@@ -155,6 +156,15 @@ def test_sparks_file_sink_gets_each_batch_since_the_first_one(tmp_path: Path) ->
     new.repair(stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec)
     with pytest.raises(DriverError, match="a new path"):
         new.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
+
+
+def test_a_query_that_spark_has_run_alone_continues_with_its_file_sink(tmp_path: Path) -> None:
+    """It may have had another sink, which nothing shows."""
+    write(checkpoint(range(4), [], range(4)), tmp_path)
+    spec = stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec
+    for _ in range(2):
+        folder_at(tmp_path).repair(spec)
+        folder_at(tmp_path).save_topic_ids({"in": "a"})
 
 
 def test_ids_are_kept_after_the_sink_was_edited(tmp_path: Path) -> None:

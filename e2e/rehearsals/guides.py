@@ -210,8 +210,17 @@ def test_on_call_without_a_checkout(reader: Reader, installation: Installation) 
 def test_the_quickstart(reader: Reader, installation: Installation) -> None:
     """Its stream. What comes before needs a registry, and the broker's tools."""
     kafka = {"my-cluster-kafka-bootstrap": "kafka"}
-    sections = ("A stream", "Kill the driver", "Change the query", "Make a mistake", "Clean up")
-    for section in sections:
+    bootstrap = installation.kafka.external
+    create = "--create --topic payments-per-minute --partitions 1"
+    reader.run(f"kafka-topics.sh --bootstrap-server {bootstrap} {create}")
+    for section in (
+        "A stream",
+        "Kill the driver",
+        "Change the query",
+        "Make a mistake",
+        "A stream with state",
+        "Clean up",
+    ):
         reader.follow("quickstart.md", section, **kafka)
     kube = installation.kube(demo.NAMESPACE)
     assert kube.run("get", KIND, "--output=name").strip() == ""

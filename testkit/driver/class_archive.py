@@ -37,8 +37,10 @@ def java_options(class_path: str) -> list[str]:
 def archive(class_path: str) -> Path:
     """The archive for this class path; creates it if it does not exist.
 
-    The JVM refuses the archive of other jars, so size and time of the jars are in its name.
+    The JVM refuses the archive of other jars, so size and time of the jars are in its name. More
+    jars after those of the archive do not matter: it is that of the first entry.
     """
+    class_path = class_path.split(os.pathsep)[0]
     path = archive_for(command(_HEAP, class_path, [])).path
     assert path is not None
     if not path.exists():  # else nobody waits while the archive of another checkout is created

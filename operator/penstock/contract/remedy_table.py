@@ -97,8 +97,8 @@ ROWS: tuple[Remedy, ...] = (
         "Stalled: the newest spec, or a new default image, failed for good, or was not Ready "
         "within rollout.deadline. The last one that was Ready runs again, on the same checkpoint. "
         "The message says what failed.",
-        "Correct the spec. To try it again as it is, set spec.restartedAt. A default image that "
-        "does not run is the matter of who installed the operator; spec.image names another one.",
+        "Correct the spec. To try it again as it is, set spec.restartedAt. If a default image does "
+        "not run, tell whoever installed the operator, or name another one in spec.image.",
         "penstock history {name} -n {namespace}",
     ),
     Remedy(
@@ -118,9 +118,11 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "WaitingForCores",
-        "Fewer cores are registered than the source has partitions; Spark would never run "
-        "some of them.",
-        "Make room in the cluster, or lower executor.resources.requests.",
+        "Fewer cores are registered than the source has partitions. In continuous and real-time "
+        "mode Spark would never run some of them, so the query waits; a micro-batch starts after a "
+        "minute with the cores that there are.",
+        "Make room in the cluster, or lower executor.resources.requests. Executors of a query with "
+        "state need room on the driver's node, unless the checkpoint is in an object store.",
         PODS,
     ),
     Remedy(
@@ -134,7 +136,8 @@ ROWS: tuple[Remedy, ...] = (
         "StatePartitionsPending",
         "checkpoint.statePartitions has changed, and a batch that the sink may know was planned "
         "with the old number: it runs first.",
-        "Delete the driver's pod once a batch is committed: the next start divides the state.",
+        "Restart the stream once a batch is committed: the next start divides the state.",
+        RESTART,
     ),
     Remedy(
         "InvalidSpec InvalidPattern InvalidPodTemplate NullField NotOneSelect "
@@ -147,8 +150,9 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "TooFewExecutorsAllowed",
-        "executor.maxInstances allows fewer cores than the source has partitions. Stalled; "
-        "or, if partitions were added, the stream reads only the earlier ones.",
+        "executor.maxInstances allows fewer cores than the source has partitions, which continuous "
+        "and real-time mode need. Stalled; or, if partitions were added, the stream reads only the "
+        "earlier ones. Micro-batches run on the cores that are allowed.",
         "Raise executor.maxInstances or executor.cores.",
         EDIT,
     ),

@@ -102,8 +102,8 @@ class CheckpointVolume(SpecObject):
 
     size: ByteQuantity = Field(
         VOLUME_SIZE,
-        description=f"Its size; the logs are small. It can grow, if the storage class allows, and "
-        f"never shrinks. Default: {VOLUME_SIZE}.",
+        description=f"Its size. Logs are small; state needs its size twice, and room for changes. "
+        f"It can grow, if the storage class allows, and never shrinks. Default: {VOLUME_SIZE}.",
         examples=[VOLUME_SIZE],
     )
     storage_class_name: (

@@ -71,7 +71,7 @@ class DriverReport(Report):
     repartitions_state: bool = Field(
         False,
         description="Whether the state is being divided into other partitions, which takes as "
-        "long as its size takes.",
+        "long as its size takes; not in another attempt after a failure.",
     )
     lag: int | None = Field(None, description="Records between committed and newest offsets.")
     committed_offsets: list[CommittedOffset] | None = Field(

@@ -302,8 +302,8 @@ ROWS: tuple[Remedy, ...] = (
         "Stalled: the volume claim with the stream's progress is gone, or its location in the "
         "object store is empty or another one.",
         f"Restore what the message names. Or {HIGHER_GENERATION}. Do not delete the stream before "
-        "you have noted them: a new one begins at startingOffsets. If there are none, nothing was "
-        "committed: delete the stream, and apply it again.",
+        "you have noted them: a new one begins at startingOffsets. If it has never been Ready, "
+        "delete it, and apply it again.",
         CLAIMS,
     ),
     Remedy(

@@ -32,8 +32,6 @@ _KEPT = 10
 # A query that has no records to commit is taken for one that can run after so long.
 _READY_FOR = timedelta(minutes=1)
 _SOON = timedelta(seconds=1)
-# A look may be so much later than what it is about.
-_LATE = timedelta(minutes=1)
 
 
 def is_given_up(stream: ObservedStream) -> bool:
@@ -99,8 +97,8 @@ def next_rollout(
         return not_tried(before)
     pod = children.driver_pod
     report = _report_of(newest, pod)
-    if report is not None and report.repartitions_state and not _has_failed_since(before, report):
-        # As long as its size takes; what follows has its time. After a failure it has no more.
+    if report is not None and report.repartitions_state:
+        # As long as its size takes; what follows has its time.
         return before.model_copy(update={"start_time": now})
     if outcome.ready and children.recorded and is_newly_ready(stream, pod, now):
         ready = {
@@ -181,12 +179,6 @@ def _has_failed(
     if report is not None and report.state is QueryState.STARTING and report.query_runs:
         return False  # a first batch may take long, and nothing is wrong with it
     return rollout.was_ready and _time_left(rollout, newest, now) <= timedelta(0)
-
-
-def _has_failed_since(rollout: Rollout, report: DriverReport) -> bool:
-    """Whether the last failure came since the start, or as late before as a look may be late."""
-    start, failure = rollout.start_time, report.last_failure
-    return start is not None and failure is not None and failure.time > start - _LATE
 
 
 def _report_of(newest: Revision, pod: DriverPod | None) -> DriverReport | None:

@@ -216,7 +216,8 @@ class Loop:
         if message is not None:
             state = QueryState.WAITING_FOR_CORES if wait.lacks_executor else QueryState.STARTING
             self._health.step = message
-            divides = action is Action.REPARTITION_STATE
+            # One that fails again and again is to be given up like any edit.
+            divides = action is Action.REPARTITION_STATE and self._state.history.attempts == 0
             self._report(state, message, self._observation, repartitions_state=divides)
 
     def _observe(self) -> Observation:

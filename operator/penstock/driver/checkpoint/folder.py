@@ -163,7 +163,8 @@ class CheckpointFolder:
         noted, epoch = self._kept_ids(), self.progress.committed_epoch()
         if epoch is None or noted == {}:  # which was damaged
             return
-        if noted is None and not self.files.read([_FIRST_OFFSETS, _TOPIC_IDS]):
+        of_kafka = spec.source.kafka is not None
+        if of_kafka and noted is None and not self.files.read([_FIRST_OFFSETS, _TOPIC_IDS]):
             return  # the checkpoint of a query that Spark has run alone
         of_files = (noted or {}).get(_FILE_SINK) or {}
         is_it = of_files.get("path") == place_of(spec.sink)
@@ -187,7 +188,7 @@ class CheckpointFolder:
             files,
             spec,
             state=self._holds_state(),
-            first=self._readable_first_offsets(),
+            first=self.readable_first_offsets(),
             keep_ids=keep_ids,
             stores=stores,
         )
@@ -320,7 +321,7 @@ class CheckpointFolder:
             topic: {int(p): offset for p, offset in of.items()} for topic, of in document.items()
         }
 
-    def _readable_first_offsets(self) -> Offsets | None:
+    def readable_first_offsets(self) -> Offsets | None:
         """None also if the file is damaged, which matters only to a start without a commit."""
         try:
             return self.first_offsets()

@@ -6,8 +6,9 @@ its first start, which reads them as those of any first start (start_position.py
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.checkpoint import StartFrom
@@ -25,6 +26,8 @@ from penstock.driver.kafka.offsets import EARLIEST, Offsets, first_offsets, late
 from penstock.driver.kafka.source_monitor import SourceMonitor
 from penstock.driver.kafka.transactions import TransactionNames
 
+# The stored startFrom while another beginning takes the place of epochs without records.
+_BEGINS: Mapping[str, Any] = {}
 START_POSITION_UNKNOWN = "StartPositionUnknown"
 Written = Callable[[TransactionNames], Offsets]
 """The offsets that transactions of an earlier generation have reached, all of which are over."""
@@ -50,10 +53,12 @@ class Generations:
         if start is None:
             return None
         asked, first_start = stored_form(start), repair.first_start
-        is_asked = asked == folder.start_from()
+        known = folder.start_from()
+        is_asked = asked == known
         # What a sink may know keeps its number, and so its records.
         kept = not first_start and folder.knows_ids()
-        if kept or (repair.after is not None and self._has_read()):
+        has_read = repair.after is not None and known != _BEGINS and self._has_read()
+        if kept or has_read:
             return None if is_asked else self._exists()
         none = Beginning({}, {})
         stored = Beginning(folder.first_offsets() or {}, folder.topic_ids()) if is_asked else none
@@ -78,6 +83,7 @@ class Generations:
         if repair.after is None:
             folder.forget_beginning()
         else:
+            folder.save_start_from(_BEGINS)
             folder.replace_offsets(dict.fromkeys(folder.reads(), named.offsets))
         left_out.save(folder.files, left)
         # In this order: after a crash, ids of topics that were created again would let the offsets
@@ -90,11 +96,11 @@ class Generations:
     def _has_read(self) -> bool:
         """Whether it has come further than where it began: it may have committed no record.
 
-        The continuous engine commits epochs without records.
+        The continuous engine commits epochs without records, also of partitions that were added.
         """
-        first = self.current.first_offsets() or {}
+        first = self.current.readable_first_offsets() or {}
         return any(
-            first.get(topic, {}).get(number) != offset
+            first.get(topic, {}).get(number, 0) != offset
             for of_source in self.current.reads().values()
             for topic, of_topic in of_source.items()
             for number, offset in of_topic.items()

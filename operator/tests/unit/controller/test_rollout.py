@@ -182,25 +182,6 @@ def test_the_division_of_a_large_state_may_too(cluster: FakeCluster) -> None:
     assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
 
 
-def test_a_division_that_fails_again_and_again_is_given_up(cluster: FakeCluster) -> None:
-    """Its first attempt may take as long as it likes, and what follows has the deadline."""
-    fails(cluster, POD, QueryState.STARTING, repartitions_state=True)
-    cluster.clock.advance(3600)
-    steps(cluster)
-    assert conditions(cluster)["Reconciling"] == ("True", "QueryStarting")
-    failure = BROKEN.model_copy(update={"permanent": False, "time": cluster.clock()})
-    for _ in range(6):
-        cluster.report(state=QueryState.RESTARTING, committed=False, last_failure=failure)
-        cluster.clock.advance(30)
-        steps(cluster)
-        again = {"repartitions_state": True, "committed": False, "last_failure": failure}
-        cluster.report(state=QueryState.STARTING, **again)
-        cluster.clock.advance(120)
-        steps(cluster)
-        failure = failure.model_copy(update={"time": cluster.clock()})
-    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
-
-
 def test_an_edit_of_one_that_divides_its_state_can_go_back(cluster: FakeCluster) -> None:
     before = spec_hash(cluster)
     fails(cluster, POD, QueryState.STARTING, repartitions_state=True)

@@ -20,6 +20,7 @@ from penstock.driver.loop import Loop
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.supervision.history import History, HistoryFile
+from penstock.driver.supervision.next_action import Action
 from penstock.driver.supervision.observation import Observation
 from penstock.driver.supervision.phases import State
 from penstock.driver.supervision.query_runtime import QueryRuntime
@@ -113,6 +114,21 @@ def test_the_last_report_has_the_commit_that_the_stop_waited_for(
     assert reports[0].epoch is None
     assert reports[1].epoch == 5
     assert reports[1].last_commit_time is not None
+
+
+@pytest.mark.parametrize(("attempts", "said"), [(0, True), (1, False)])
+def test_only_the_first_division_of_state_has_all_the_time_that_it_takes(
+    attempts: int, said: bool, tmp_path: Path
+) -> None:
+    """One that fails again and again, in this process or another one, is given up in time."""
+    file = HistoryFile(VolumeFiles(tmp_path), "hash")
+    file.write(History(attempts=attempts))
+    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
+    reports: list[DriverReport] = []
+    policy, jvm = RestartPolicy(1.0), cast(Jvm, Exists())
+    loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), reports.append, file)
+    loop._look_at_step(Action.REPARTITION_STATE, 0, 30.0)
+    assert [report.repartitions_state for report in reports] == [said]
 
 
 def test_a_clean_stop_makes_the_next_process_count_anew(tmp_path: Path) -> None:

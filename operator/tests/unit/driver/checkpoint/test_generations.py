@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints, VolumeF
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import DriverError
 from penstock.driver.position import Position
-from testkit.driver.checkpoints import METADATA, folder_at, read, write
+from testkit.driver.checkpoints import METADATA, crashes, folder_at, read, write
 from testkit.driver.generations import MadeUpSource, committed, entry, flow, initial, start
 from testkit.streams.streams import (
     CONTINUOUS,
@@ -160,6 +161,18 @@ def test_epochs_without_records_are_no_progress(trigger: dict[str, Any], tmp_pat
     for _ in range(2):
         assert start(spec, env, source) == (None, None)
         assert folder_at(env.generation(1)).reads() == {0: {"in": {0: 5000}}}
+    # Also of a partition that was added, and after a crash in between.
+    both = MadeUpSource({"in": {0: 6000, 1: 50}})
+    for crash in crashes(more_than=5):
+        whole = LocalEnvironment(tmp_path / f"{crash.step}")
+        for number in (0, 1):
+            shutil.copytree(env.generation(number), whole.generation(number))
+        committed(whole.generation(0), entry(p0=6000, p1=50), first=2)
+        committed(whole.generation(1), entry(p0=5000, p1=0), first=2)
+        crash(partial(start, spec, whole, both))
+        assert start(spec, whole, both) == (None, None)
+        assert folder_at(whole.generation(1)).reads() == {0: {"in": {0: 6000, 1: 50}}}
+        assert start(spec, whole, both) == (None, None)
     # Nor do they hold a start that is corrected.
     other = flow(trigger=trigger, generation=1, startFrom={"offsets": "earliest"})
     assert start(other, env, source) == (None, None)
@@ -168,6 +181,10 @@ def test_epochs_without_records_are_no_progress(trigger: dict[str, Any], tmp_pat
     warning, _ = start(spec, env, source)
     assert warning is not None
     assert warning.reason == "GenerationExists"
+    # Without its first offsets it has read something.
+    (env.generation(1) / "penstock/first-offsets.json").write_bytes(b"{")
+    assert start(other, env, source) == (None, None)
+    assert folder_at(env.generation(1)).reads() == {0: {"in": {0: 1}}}
 
 
 @pytest.mark.parametrize("names", [{"consumerGroup": "g"}, {"generation": 0}], ids=str)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.contract.reasons import BY_STATE
-from penstock.contract.remedy_table import ROWS
+from penstock.contract.reason_table import ROWS
+from penstock.contract.remedies import BY_STATE
 
 _HEAD = """\
-<!-- Generated from operator/penstock/contract/remedy_table.py; run `make generate` to update. -->
+<!-- Generated from operator/penstock/contract/reason_table.py; run `make generate` to update. -->
 # Reasons
 
 A reason is the short name of what is going on: in a condition, in `lastFailure`, in an Event.

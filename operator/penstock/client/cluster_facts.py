@@ -17,7 +17,7 @@ from penstock.cluster.pods import DriverPod, Pod
 from penstock.cluster.stream import Stream, find_condition, holds
 from penstock.contract import naming
 from penstock.contract.pod_check import PodCheck
-from penstock.contract.remedy_table import Remedy
+from penstock.contract.reason_table import Remedy
 
 
 @dataclass(frozen=True)

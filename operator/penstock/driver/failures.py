@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from penstock.api.v1alpha1.status import LastFailure
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 
 # Reasons that more than one module knows.
 # Spark reports only that a task has failed.

@@ -18,7 +18,7 @@ from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import lags
 from penstock.driver.logs import log_event
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import ReportBuilder

@@ -29,7 +29,7 @@ from penstock.driver.exceptions.chain import read_chain, read_python_chain
 from penstock.driver.exceptions.classify import classify, classify_exception
 from penstock.driver.jvm import Jvm, fast_start_options
 from penstock.driver.kafka import one_record
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from penstock.driver.spark import query, session
 from penstock.local.command import class_path_of, pyspark_folder, use_utc
 from penstock.local.errors import CommandError

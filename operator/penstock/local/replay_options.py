@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 
 DESCRIPTION = """
 Run one record through a stream's query on this machine, and show the rows that come out of it, or

@@ -21,7 +21,7 @@ from penstock.cluster.obstacles import (
     why_unbound,
 )
 from penstock.cluster.pods import OOM_KILLED, Pod
-from penstock.contract.reasons import remedy_for
+from penstock.contract.remedies import remedy_for
 
 # What was said, or ended, longer ago is no cause of what is wrong now.
 _RECENT = timedelta(minutes=30)

@@ -11,8 +11,8 @@ from penstock.client.doctor.finding import Finding, Severity
 from penstock.client.formatting import age, size
 from penstock.contract import naming
 from penstock.contract.pod_check import BrokerCheck, Reach
-from penstock.contract.reasons import remedy_for
-from penstock.contract.remedy_table import INSIDE
+from penstock.contract.reason_table import INSIDE
+from penstock.contract.remedies import remedy_for
 
 # An operator that runs has written the status of a new spec by then.
 _STALE_AFTER = timedelta(seconds=30)

@@ -13,8 +13,8 @@ from penstock.client.view.timeline import Moment, moments_of
 from penstock.cluster.pods import Pod
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.contract.reasons import remedy_for
-from penstock.contract.remedy_table import Remedy
+from penstock.contract.reason_table import Remedy
+from penstock.contract.remedies import remedy_for
 
 HEAD = (
     "NAMESPACE", "NAME", "STATE", "REASON", "MODE", "LAG", "EPOCH", "COMMITTED", "CORES",

@@ -10,7 +10,7 @@ from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import EditVerdict, Rollout, StreamState
 from penstock.cluster.assessment import Assessment
 from penstock.contract import naming
-from penstock.contract.remedy_table import APPLY_ELSEWHERE, HIGHER_GENERATION
+from penstock.contract.reason_table import APPLY_ELSEWHERE, HIGHER_GENERATION
 
 CHANGED_BY_OTHERS = "ChangedByOthers"
 _ADOPT = "spec.checkpoint.volume.adopt"

@@ -13,11 +13,11 @@ from typing import Any
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.checkpoint import StartFrom
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.contract.reasons import REMEDIES
+from penstock.contract.remedies import REMEDIES
 from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.batch_ids import place_of
-from penstock.driver.checkpoint.beginning import Beginning, moves, stored_form
 from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.generation_start import Beginning, moves, stored_form
 from penstock.driver.checkpoint.left_out import LeftOut
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.storage.files import Checkpoints

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from penstock.driver.checkpoint import penstock_files
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.kafka.offsets import Offsets, is_before
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 
 _FILE = f"{penstock_files.FOLDER}/left-out.json"
 _MINUTE = 60.0

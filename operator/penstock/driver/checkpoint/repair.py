@@ -39,7 +39,7 @@ from dataclasses import dataclass, field, replace
 from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
-from penstock.contract.reasons import REMEDIES
+from penstock.contract.remedies import REMEDIES
 from penstock.driver.checkpoint import batch_ids
 from penstock.driver.checkpoint.file_formats import (
     EMPTY_METADATA_LINE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 
 _MAX_CAUSES = 20
 # Frames of a task, and of what waits for its job. Spark throws the exception of a task again on the

@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.contract.reasons import REMEDIES
+from penstock.contract.remedies import REMEDIES
 from penstock.driver.exceptions.chain import ExceptionInfo, python_classes, read_python_chain
 from penstock.driver.exceptions.python_traceback import read_traceback
 from penstock.driver.exceptions.rules import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.contract.reasons import REMEDIES
+from penstock.contract.remedies import REMEDIES
 from penstock.driver.exceptions import spark_error_conditions
 from penstock.driver.exceptions.chain import REGISTRY_CLIENT
 from penstock.driver.exceptions.spark_error_conditions import Verdict

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.api.v1alpha1 import KafkaSource
-from penstock.contract.reasons import REMEDIES
+from penstock.contract.remedies import REMEDIES
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import (
     KAFKA_AUTHORIZATION,
@@ -20,7 +20,7 @@ from penstock.driver.jvm import Jvm, java_class
 from penstock.driver.kafka import one_record
 from penstock.driver.kafka.admin import CALL_TIMEOUT_MS, Admin, client_options, matching
 from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 
 # As Kafka Connect's __connect.errors.topic.
 _HEADER = "__penstock.errors."

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.driver.failures import DriverError, Failure
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 
 # topic -> partition -> offset of the next record
 Offsets = Mapping[str, Mapping[int, int]]

@@ -10,7 +10,7 @@ from penstock.api.v1alpha1 import KafkaSource
 from penstock.driver.failures import BROKER_UNREACHABLE, DriverError, Failure
 from penstock.driver.jvm import java_class
 from penstock.driver.kafka.admin import client_options
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 
 _ANSWER_SECONDS = 10.0
 _DESERIALIZER = "org.apache.kafka.common.serialization.ByteArrayDeserializer"

@@ -14,7 +14,7 @@ from pathlib import Path
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.kafka_connection import KafkaClient
-from penstock.contract.reasons import REMEDIES
+from penstock.contract.remedies import REMEDIES
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import (
     BROKER_UNREACHABLE,

@@ -22,7 +22,7 @@ from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.jvm import Jvm, jvm_metrics
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.logs import log_event
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.record_age import RecordAges
 from penstock.driver.reporting.record_timestamps import TimestampReader, sample_latency

@@ -20,7 +20,7 @@ from penstock.contract.metric_catalogue import MetricDescription
 from penstock.driver.checkpoint.progress import Commit, OffsetRange
 from penstock.driver.jvm import JvmMetrics
 from penstock.driver.kafka.offsets import Offsets, lags
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from penstock.driver.reporting import metric_descriptions as described
 from penstock.driver.spark.batch_metrics import BatchMetrics, StateMetrics
 from penstock.driver.spark.executor_metrics import ExecutorMetrics

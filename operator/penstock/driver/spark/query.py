@@ -10,7 +10,7 @@ from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
 from penstock.api.modes import Mode, execution_of
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import Sink, StreamSpec
-from penstock.contract.reasons import REMEDIES
+from penstock.contract.remedies import REMEDIES
 from penstock.driver.checkpoint.folder import Contents
 from penstock.driver.environment import Environment
 from penstock.driver.failures import (
@@ -22,7 +22,7 @@ from penstock.driver.failures import (
 )
 from penstock.driver.kafka import transactions
 from penstock.driver.kafka.transactions import TransactionNames
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from penstock.driver.spark import user_python
 from penstock.driver.spark.sinks import sink_options
 from penstock.driver.spark.sources import (

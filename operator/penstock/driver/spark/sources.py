@@ -12,7 +12,7 @@ from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
 from penstock.driver.checkpoint.start_position import OTHER_START_OPTIONS
 from penstock.driver.kafka.security import security_options
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 
 KAFKA = "kafka"
 # The data source in connector/: Spark's, with another reader and writer in continuous mode, and a

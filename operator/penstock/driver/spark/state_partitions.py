@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.contract.reasons import REMEDIES
+from penstock.contract.remedies import REMEDIES
 from penstock.driver.checkpoint.batch_ids import wants_each_batch
 from penstock.driver.checkpoint.folder import Contents
 from penstock.driver.failures import DriverError, StreamWarning

@@ -16,7 +16,7 @@ from penstock.driver.checkpoint.penstock_files import FOLDER
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.kafka.offsets import Offsets, is_before
 from penstock.driver.logs import log_event
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.unread_partitions import UnreadPartitions
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import NamedTuple
 
-from penstock.contract.reasons import REMEDIES
+from penstock.contract.remedies import REMEDIES
 from penstock.driver.failures import (
     QUERY_NOT_STOPPED,
     STORAGE_FAILURES,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.driver.failures import Failure, StreamWarning
 from penstock.driver.kafka.offsets import Offsets
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity
 
 

@@ -38,7 +38,7 @@ from penstock.driver.kafka.transactions import TransactionCheck, TransactionName
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.followed_stream import FollowedStream
 from penstock.driver.logs import log_event
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from penstock.driver.spark import (
     executors,
     planning,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Offsets
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from penstock.driver.supervision.observation import Observation
 from penstock.driver.supervision.restart_policy import MAX_DOUBLINGS, RestartPolicy
 

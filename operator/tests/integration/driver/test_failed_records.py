@@ -16,7 +16,7 @@ from penstock.contract.driver_report import QueryState
 from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.jvm import Jvm
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topic_reader import TopicReader
 from testkit.kafka.topics import Topics, number_flow

@@ -13,7 +13,7 @@ from penstock.cluster.stream import Stream
 from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.followed_stream import FollowedStream
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from penstock.driver.supervision.observation import Observation, nothing_observed
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy

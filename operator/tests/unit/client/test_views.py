@@ -17,7 +17,7 @@ from penstock.client.view.timeline import moments_of
 from penstock.cluster.kinds import Key
 from penstock.cluster.stream import Stream
 from penstock.contract.driver_report import QueryState
-from penstock.contract.reasons import remedy_for
+from penstock.contract.remedies import remedy_for
 from testkit.controller import samples, stream_faults
 from testkit.controller.facts import facts_of, with_stream
 from testkit.controller.fake_cluster import FakeCluster

@@ -18,7 +18,7 @@ from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints, VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import DriverError
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from testkit.driver.checkpoints import METADATA, crashes, folder_at, read, write
 from testkit.driver.generations import MadeUpSource, committed, entry, flow, initial, start
 from testkit.streams.streams import (

@@ -17,7 +17,7 @@ from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints, VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.kafka.offsets import Offsets
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from testkit.driver.checkpoints import METADATA, crashes, folder_at, path_of, read, write
 from testkit.driver.generations import FILES, MadeUpSource, committed, entry, flow, start
 from testkit.streams.streams import (

@@ -8,7 +8,7 @@ from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.failures import DriverError
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 
 FILE = Path("penstock") / "left-out.json"
 

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
 from penstock.driver.exceptions.chain import REGISTRY_CLIENT, ExceptionInfo
 from penstock.driver.exceptions.classify import classify, classify_exception
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 
 IN_HAND = Position("in", 3, 1234)
 EXCEPTION = ("java.lang.Exception", "java.lang.Throwable", "java.lang.Object")

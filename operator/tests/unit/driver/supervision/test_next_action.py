@@ -10,7 +10,7 @@ import pytest
 from penstock.api.modes import Mode
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import QUERY_NOT_STOPPED, Failure, StreamWarning
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import ReportBuilder
 from penstock.driver.spark.query_activity import Activity

@@ -16,7 +16,7 @@ from penstock.driver.failures import (
     Failure,
     StreamWarning,
 )
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from penstock.driver.spark.query_activity import Activity
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.next_action import (

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import Failure
-from penstock.driver.position import Position
+from penstock.driver.record_position import Position
 from penstock.driver.supervision.next_action import Action
 from penstock.driver.supervision.observation import Observation
 from penstock.driver.supervision.phases import State

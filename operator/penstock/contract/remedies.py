@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.api.v1alpha1.status import StreamState
-from penstock.contract.remedy_table import EDIT, LOGS, POD, ROWS, Remedy
+from penstock.contract.reason_table import EDIT, LOGS, POD, ROWS, Remedy
 
 REMEDIES: Mapping[str, Remedy] = {reason: row for row in ROWS for reason in row.reasons.split()}
 

@@ -10,8 +10,8 @@ import pytest
 
 from penstock.api.v1alpha1.status import StreamState
 from penstock.contract.checkpoint_repairs import RepairKind
-from penstock.contract.reasons import BY_STATE, REMEDIES, remedy_for
-from penstock.contract.remedy_table import ROWS
+from penstock.contract.reason_table import ROWS
+from penstock.contract.remedies import BY_STATE, REMEDIES, remedy_for
 from testkit.paths import CHECKOUT
 
 PACKAGE = CHECKOUT / "operator" / "penstock"

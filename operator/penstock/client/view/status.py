@@ -110,7 +110,7 @@ def _rows(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
         yield "image", effective.image or ""
         yield "revision", f"{effective.revision or NONE}, {_generation(stream)}"
         number_of = effective.checkpoint_generation
-        yield "checkpoint", f"generation {number_of}" if number_of else ""
+        yield "checkpoint", f"checkpoint.generation {number_of}" if number_of else ""
     if ready is not None:
         is_ready = "Ready" if ready.status == "True" else "not Ready"
         since = ready.last_transition_time
@@ -146,9 +146,11 @@ def _message(stream: StreamFacts) -> str:
 def _generation(stream: StreamFacts) -> str:
     observed = stream.status.observed_generation
     if observed == stream.resource.generation:
-        return f"generation {stream.resource.generation}"
+        return f"metadata.generation {stream.resource.generation}"
     seen = NONE if observed is None else observed
-    return f"generation {stream.resource.generation}, of which the operator has seen {seen}"
+    return (
+        f"metadata.generation {stream.resource.generation}, of which the operator has seen {seen}"
+    )
 
 
 def _progress(stream: StreamFacts, facts: ClusterFacts) -> str:

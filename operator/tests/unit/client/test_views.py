@@ -57,6 +57,7 @@ def test_status_says_all_that_a_person_on_call_asks() -> None:
     assert text.startswith("default/flags: Restarting: The query failed, and is started again")
     assert lines["mode"] == "Continuous"
     assert lines["image"] == samples.IMAGE
+    assert lines["revision"].endswith(", metadata.generation 1")
     assert lines["since"].startswith("not Ready for 30s, since 2026-11-21 00:")
     assert lines["progress"] == "epoch 8,112, committed 30s ago, 1,204 records behind"
     assert lines["latency"].startswith("0.91 s from a record's timestamp to its commit")
@@ -100,6 +101,15 @@ def test_an_epoch_of_an_earlier_query_is_not_taken_for_this_ones() -> None:
     cluster.settle()
     facts = facts_of(cluster)
     assert "epoch 137 of an earlier query" in status.as_text(facts.streams[0], facts)
+
+
+def test_the_generation_of_the_checkpoint_is_not_that_of_the_object() -> None:
+    cluster = stream_faults.running()
+    cluster.report(checkpoint_generation=2)
+    cluster.settle()
+    facts = facts_of(cluster)
+    text = status.as_text(facts.streams[0], facts)
+    assert re.search(r"^checkpoint +checkpoint\.generation 2$", text, re.MULTILINE)
 
 
 def test_the_story_is_in_order() -> None:

@@ -144,21 +144,21 @@ class ValidationRule:
     empty, and the reference shows it.
     """
 
-    condition: Predicate
+    predicate: Predicate
     message: str
     message_cel: str | None = None
     words: Callable[[Any], str] | None = None
 
     def as_schema(self) -> JsonDict:
         """An entry of x-kubernetes-validations."""
-        schema: JsonDict = {"rule": self.condition.cel, "message": self.message}
+        schema: JsonDict = {"rule": self.predicate.cel, "message": self.message}
         if self.message_cel is not None:
             schema["messageExpression"] = self.message_cel
         return schema
 
     def refusal(self, model: Any) -> str | None:
         """Why the model breaks the rule; None if it does not."""
-        if self.condition.holds(model):
+        if self.predicate.holds(model):
             return None
         return self.message if self.words is None else self.words(model)
 

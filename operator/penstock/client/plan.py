@@ -15,7 +15,7 @@ from penstock.cluster.stream import Stream, holds
 from penstock.contract.edits import change_of_edit, edited_fields
 from penstock.validation.file_check import check_document
 from penstock.validation.reading.documents import Document, Loaded
-from penstock.validation.report import PlacedProblem, ValidationReport
+from penstock.validation.report import FileFinding, ValidationReport
 
 RESTARTS = frozenset({"QueryRestarts", "PodRestarts", "DriverStops"})
 """The reasons of findings that mean: no record is read for a while."""
@@ -38,7 +38,7 @@ def plan(loaded: Loaded, namespace: str, live: Callable[[Key], Stream | None]) -
 
 def _plan_document(
     document: Document, namespace: str, live: Callable[[Key], Stream | None]
-) -> Iterable[PlacedProblem]:
+) -> Iterable[FileFinding]:
     metadata = mapping(document.content.get("metadata"))
     stream = live(Key(text(metadata.get("namespace")) or namespace, document.name))
     edited = mapping(document.content.get("spec"))

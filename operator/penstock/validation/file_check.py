@@ -16,7 +16,7 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.validation.reading.documents import Document, Loaded, load
 from penstock.validation.reading.files import STDIN, UnreadableFile, expand, read_file
-from penstock.validation.report import PlacedProblem, ValidationReport
+from penstock.validation.report import FileFinding, ValidationReport
 from penstock.validation.rules import metadata
 from penstock.validation.rules.pod_security import PodSecurity
 from penstock.validation.schema_errors import describe_error, find_nulls
@@ -43,7 +43,7 @@ def check_paths(
                 raise path
             data = read_file(None if argument == STDIN else path)
         except UnreadableFile as error:
-            finding = PlacedProblem(
+            finding = FileFinding(
                 argument, 1, 1, "", "error", "Unreadable", f"cannot be read: {error}"
             )
             report, all_read = report + ValidationReport((finding,), unread=1), False
@@ -75,7 +75,7 @@ def check_document(
     *,
     local: bool = False,
     allowed: PodSecurity = PodSecurity.RESTRICTED,
-) -> Iterator[PlacedProblem]:
+) -> Iterator[FileFinding]:
     """The findings about one stream; with `local`, only those that matter to `penstock run`."""
 
     def judged(spec: StreamSpec) -> list[Problem]:

@@ -15,7 +15,7 @@ _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 @dataclass(frozen=True)
-class PlacedProblem:
+class FileFinding:
     """A problem of one stream or of one file, with its place."""
 
     file: str
@@ -33,7 +33,7 @@ class PlacedProblem:
 class ValidationReport:
     """What was judged, and what was found."""
 
-    findings: tuple[PlacedProblem, ...] = ()
+    findings: tuple[FileFinding, ...] = ()
     valid: int = 0
     """Streams without an error."""
     invalid: int = 0
@@ -67,7 +67,7 @@ def rendered(report: ValidationReport, output: str) -> str:
     return "\n".join([*map(as_line, report.findings), summary(report)])
 
 
-def as_text(finding: PlacedProblem) -> str:
+def as_text(finding: FileFinding) -> str:
     """One line for people; editors recognise the place at its start."""
     place = f"{finding.file}:{finding.line}:{finding.column}"
     stream = f"{finding.stream}: " if finding.stream else ""
@@ -90,7 +90,7 @@ def summary(report: ValidationReport) -> str:
     return said
 
 
-def as_github(finding: PlacedProblem) -> str:
+def as_github(finding: FileFinding) -> str:
     """A workflow command of GitHub Actions, which shows the finding next to the line."""
     title = f"{finding.stream}: {finding.reason}" if finding.stream else finding.reason
     return (
@@ -128,7 +128,7 @@ def as_sarif(report: ValidationReport) -> str:
     return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
-def _sarif_result(finding: PlacedProblem) -> dict[str, object]:
+def _sarif_result(finding: FileFinding) -> dict[str, object]:
     stream = f"{finding.stream}: " if finding.stream else ""
     return {
         "ruleId": finding.reason,

@@ -119,10 +119,7 @@ def network_inside(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding
 
 def _unreachable(stream: StreamFacts, found: BrokerCheck, cut_off: Sequence[str]) -> Finding:
     of = f" of the {' and '.join(cut_off)}" if cut_off else ""
-    is_name = found.outcome in (
-        Reach.NAME_UNKNOWN,
-        Reach.NAME_SERVER_SILENT,
-    )
+    is_name = found.outcome in (Reach.NAME_UNKNOWN, Reach.NAME_SERVER_SILENT)
     at_address = f" ({', '.join(found.addresses)})" if found.addresses else ""
     key = stream.key
     return Finding(

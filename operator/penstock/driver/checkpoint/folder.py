@@ -246,12 +246,11 @@ class CheckpointFolder:
             if entry is None:
                 return None
             state = None if committed is None else self._holds_state()
-            found = Contents(len(entry.sources), state, entry.shuffle_partitions)
-            if state is False:
-                return found
-            is_awaited = newest != committed and self.knows_ids()
-            return replace(
-                found,
+            is_awaited = state is not False and newest != committed and self.knows_ids()
+            return Contents(
+                len(entry.sources),
+                state,
+                entry.shuffle_partitions,
                 state_store=entry.state_store if state else None,
                 awaited=newest if is_awaited else None,
             )

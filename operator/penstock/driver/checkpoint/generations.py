@@ -28,7 +28,7 @@ from penstock.driver.kafka.transactions import TransactionNames
 
 # The stored startFrom while another beginning takes the place of epochs without records.
 _BEGINS: Mapping[str, Any] = {}
-START_POSITION_UNKNOWN = "StartPositionUnknown"
+_START_POSITION_UNKNOWN = "StartPositionUnknown"
 Written = Callable[[TransactionNames], Offsets]
 """The offsets that transactions of an earlier generation have reached, all of which are over."""
 
@@ -60,18 +60,19 @@ class Generations:
         has_read = repair.after is not None and known != _BEGINS and self._has_read()
         if kept or has_read:
             return None if is_asked else self._exists()
-        none = Beginning({}, {})
-        stored = Beginning(folder.first_offsets() or {}, folder.topic_ids()) if is_asked else none
+        stored = Beginning({}, {})
+        if is_asked:
+            stored = Beginning(folder.first_offsets() or {}, folder.topic_ids())
         again = moves(start, planned=not first_start)
         topics = (source.view.partitions_by_topic or {}) if first_start else {}
-        if is_asked and not again and stored.offsets.keys() >= topics.keys():
+        is_known = is_asked and stored.offsets.keys() >= topics.keys()
+        if is_known and not again:
             return None
         try:
             named, left = self._named(start, source, namespace, name, written)
         except DriverError as error:
-            is_unknown = error.failure.reason == START_POSITION_UNKNOWN
-            if is_unknown and is_asked and stored.offsets.keys() >= topics.keys():
-                return None  # it was known
+            if is_known and error.failure.reason == _START_POSITION_UNKNOWN:
+                return None
             raise
         if is_asked:
             named = stored.again(named, source.view.topic_ids, moves=again)
@@ -226,8 +227,8 @@ def _offsets(start: StartFrom, source: SourceMonitor) -> Offsets:
 def _unknown(message: str) -> DriverError:
     return DriverError(
         Failure(
-            START_POSITION_UNKNOWN,
-            f"{message} {REMEDIES[START_POSITION_UNKNOWN].action}",
+            _START_POSITION_UNKNOWN,
+            f"{message} {REMEDIES[_START_POSITION_UNKNOWN].action}",
             permanent=True,
             recoverable=True,
         )

@@ -37,10 +37,7 @@ def _check_broker(server: str) -> BrokerCheck:
         return BrokerCheck(server, Reach.NAME_SERVER_SILENT)
     except socket.gaierror as error:
         silent = error.errno in (socket.EAI_AGAIN, socket.EAI_FAIL)
-        return BrokerCheck(
-            server,
-            Reach.NAME_SERVER_SILENT if silent else Reach.NAME_UNKNOWN,
-        )
+        return BrokerCheck(server, Reach.NAME_SERVER_SILENT if silent else Reach.NAME_UNKNOWN)
     outcomes = [_connect(address) for address in found]
     # One address that answers is enough; a refusal says more than silence.
     order = (Reach.CONNECTED, Reach.REFUSED, Reach.NO_ANSWER)

@@ -15,7 +15,7 @@ from typing import Any
 from penstock.api.group_version import API_VERSION, GROUP, KIND
 from penstock.api.problem import Problem
 from penstock.validation.reading.yaml_document import InvalidYaml, YamlPlace, compose
-from penstock.validation.report import PlacedProblem
+from penstock.validation.report import FileFinding
 
 # Above this size a document of another kind, such as a CRD, is skipped by its first lines.
 _LONG = 256 * 2**10
@@ -44,10 +44,10 @@ class Document:
         name = metadata.get("name") if isinstance(metadata, dict) else None
         return str(name)[:253] if name is not None else "?"
 
-    def finding(self, problem: Problem) -> PlacedProblem:
+    def finding(self, problem: Problem) -> FileFinding:
         """The problem at its place in the file."""
         line, column = self.locate(problem)
-        return PlacedProblem(
+        return FileFinding(
             self.file, line, column, self.name, problem.severity, problem.reason, problem.message
         )
 
@@ -75,7 +75,7 @@ class Loaded:
     """What a file holds."""
 
     streams: tuple[Document, ...] = ()
-    findings: tuple[PlacedProblem, ...] = ()
+    findings: tuple[FileFinding, ...] = ()
     """Why other documents cannot be judged."""
     skipped: int = 0
     """Documents of other kinds."""
@@ -89,7 +89,7 @@ def load(data: bytes, file: str) -> Loaded:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
         said = "not UTF-8: save the file as UTF-8"  # kubectl puts U+FFFD there without a word
-        return Loaded(findings=(PlacedProblem(file, line, column, "", "error", "Encoding", said),))
+        return Loaded(findings=(FileFinding(file, line, column, "", "error", "Encoding", said),))
     reader = _DocumentReader(file)
     for first_line, chunk in _documents(text):
         reader.read(first_line, chunk)
@@ -115,8 +115,8 @@ class _DocumentReader:
     def __init__(self, file: str) -> None:
         self._file = file
         self.streams: list[Document] = []
-        self.findings: list[PlacedProblem] = []
-        self.strangers: list[PlacedProblem] = []
+        self.findings: list[FileFinding] = []
+        self.strangers: list[FileFinding] = []
         """What is no resource at all."""
         self.skipped = 0
 
@@ -175,8 +175,8 @@ class _DocumentReader:
         said = "kubectl refuses what has no apiVersion and kind: remove it, or write both"
         self.strangers.append(self._finding("NotAResource", said, place))
 
-    def _finding(self, reason: str, message: str, place: YamlPlace) -> PlacedProblem:
-        return PlacedProblem(self._file, place.line, place.column, "", "error", reason, message)
+    def _finding(self, reason: str, message: str, place: YamlPlace) -> FileFinding:
+        return FileFinding(self._file, place.line, place.column, "", "error", reason, message)
 
 
 def _indentation(text: str, lines_before: int) -> int:

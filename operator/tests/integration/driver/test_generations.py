@@ -16,9 +16,11 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.storage.volume import VolumeFiles
+from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics, number_flow, total
+from testkit.object_store.streams import CheckpointBucket
 from testkit.streams.streams import (
     CONTINUOUS,
     EACH_MODE,
@@ -163,23 +165,30 @@ def test_a_query_gets_state_and_loses_it_again(topics: Topics, jvm: Jvm, tmp_pat
     assert {*range(100, 105)} <= set(topics.received(sink))
 
 
-@pytest.mark.parametrize("sql", [COUNTS_BY_TEN, AS_IT_IS], ids=["other keys", "no state"])
+@pytest.mark.parametrize(
+    ("sql", "in_store"),
+    [(COUNTS_BY_TEN, False), (AS_IT_IS, False), (COUNTS_BY_TEN, True)],
+    ids=["other keys", "no state", "other keys, in an object store"],
+)
 def test_a_query_that_has_committed_nothing_binds_no_other(
-    sql: str, topics: Topics, jvm: Jvm, tmp_path: Path
+    sql: str, in_store: bool, topics: Topics, jvm: Jvm, bucket: CheckpointBucket, tmp_path: Path
 ) -> None:
     """Its first batch has left state, which Spark would hold another query to, also later on."""
     source, sink = topics.make(), topics.make(1)
+    place = bucket.environment() if in_store else LocalEnvironment(tmp_path / "c")
 
     def flow(sql: str) -> ContinuousStream:
         more: dict[str, Any] = {"transform": {"sql": sql}, "outputMode": "update"}
-        return number_flow(topics, source, sink, MICRO_BATCH, **more)
+        made = number_flow(topics, source, sink, MICRO_BATCH, **more)
+        return bucket.stream(made) if in_store else made
 
     topics.send(source, range(20))
-    with running(flow(FAILING), jvm, tmp_path / "c") as driver:
+    with running(flow(FAILING), jvm, place) as driver:
         driver.wait("failed", lambda report: report.last_failure is not None)
-    assert list((tmp_path / "c/state").rglob("schema")), "the case that is tested"
+    left = bucket.files(flow(sql)) if in_store else map(str, (tmp_path / "c/state").rglob("*"))
+    assert any(path.endswith("schema") for path in left), "the case that is tested"
     for sends in (1, 2):
-        with running(flow(sql), jvm, tmp_path / "c") as driver:
+        with running(flow(sql), jvm, place) as driver:
             driver.wait_committed(20 * sends)
             assert driver.last.last_failure is None
         topics.send(source, range(20))

@@ -61,7 +61,7 @@ durations = st.builds(
 @given(durations)
 def test_the_rules_on_durations_give_the_same_answer_in_cel_and_in_the_models(text: str) -> None:
     """RE2 and Python read the expression alike; durationpy reads a duration as CEL does (Go)."""
-    assert _matches(DURATION_RULE.condition.cel, text)
+    assert _matches(DURATION_RULE.predicate.cel, text)
     assert _long_enough(POSITIVE, text) == (milliseconds(text) > 0)
     assert _long_enough(LONG_ENOUGH, text) == (milliseconds(text) >= SHORTEST_REAL_TIME_BATCH_MS)
 
@@ -72,9 +72,9 @@ def test_a_duration_is_refused_by_cel_and_the_models_alike(text: str) -> None:
     try:
         milliseconds(text)
     except ValueError:
-        assert not _matches(DURATION_RULE.condition.cel, text)
+        assert not _matches(DURATION_RULE.predicate.cel, text)
     else:
-        assert _matches(DURATION_RULE.condition.cel, text)
+        assert _matches(DURATION_RULE.predicate.cel, text)
 
 
 def _matches(cel: str, text: str) -> bool:
@@ -86,7 +86,7 @@ def _matches(cel: str, text: str) -> bool:
 def _long_enough(rule: ValidationRule, text: str) -> bool:
     """Evaluates the rule as CEL does: replaces the units of Spark, and compares."""
     found = re.fullmatch(
-        r"!(self\.matches.*) \|\| duration\(self(.*)\) >= duration\('(.*)'\)", rule.condition.cel
+        r"!(self\.matches.*) \|\| duration\(self(.*)\) >= duration\('(.*)'\)", rule.predicate.cel
     )
     assert found is not None
     assert _matches(found[1], text)

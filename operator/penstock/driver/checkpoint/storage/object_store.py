@@ -224,10 +224,12 @@ class ObjectStoreFiles:
         self._store.call("delete", self._path(path))
 
     def remove_folder(self, folder: str) -> None:
-        for inner in self.folders(folder):
-            self.remove_folder(f"{folder}/{inner}")
-        for name in self.names(folder):
-            self.remove(f"{folder}/{name}")
+        for line in self._list(folder):
+            if line.endswith("/"):
+                self.remove_folder(f"{folder}/{line[:-1]}")
+            else:
+                name, _, _ = line.partition("\t")
+                self.remove(f"{folder}/{name}")
 
     def sync(self, folder: str) -> None:
         """A request that was answered lasts."""

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import hashlib
 import json
+from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any
 
@@ -169,7 +170,7 @@ class FakeCluster:
 
     def reconcile_once(self) -> timedelta | None:
         """Reconciles the stream once, and raises what fails. Returns when to do it again."""
-        return asyncio.run(self._first.reconciler.reconcile(self.key))
+        return _run(self._first.reconciler.reconcile(self.key))
 
     def settle(self) -> None:
         """Runs operator and cluster in turn until neither changes anything."""
@@ -194,16 +195,14 @@ class FakeCluster:
             self._kubelet_and_driver(self.pod)
         return self._own_objects() != before
 
-    def _own_objects(self) -> str:
-        """The stream and its objects."""
+    def _own_objects(self) -> list[tuple[str, str]]:
+        """The names and versions of the stream and its objects."""
         name = self.key.name
-        return json.dumps(
-            [
-                found
-                for (_, _, of), found in self.api.objects.items()
-                if of == name or of.startswith(f"{name}-")
-            ]
-        )
+        return [
+            (f"{kind} {of}", found["metadata"]["resourceVersion"])
+            for (kind, _, of), found in self.api.objects.items()
+            if of == name or of.startswith(f"{name}-")
+        ]
 
     def collect_garbage(self) -> None:
         uids = {each["metadata"]["uid"] for each in self.api.objects.values()}
@@ -353,6 +352,21 @@ class FakeCluster:
             for each in self.api.objects.values()
             if each["kind"] not in others
         }
+
+
+# A loop of its own for each reconcile, and the threads of that, would take a third of the time.
+_runner = asyncio.Runner()
+
+
+def _run(work: Coroutine[Any, Any, timedelta | None]) -> timedelta | None:
+    """`asyncio.run`, in one loop until something fails: a process that dies ends all its tasks."""
+    global _runner
+    try:
+        return _runner.run(work)
+    except BaseException:
+        _runner.close()
+        _runner = asyncio.Runner()
+        raise
 
 
 def _key(manifest: Manifest) -> Key:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Kind, Manifest, Ref, kind_of
@@ -15,6 +15,13 @@ from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 
 Id = tuple[str, str, str]
+_Value = TypeVar("_Value")
+
+
+def copied(value: _Value) -> _Value:
+    """A copy, as over the wire."""
+    copy: _Value = json.loads(json.dumps(value))
+    return copy
 
 
 class Killed(BaseException):
@@ -65,7 +72,7 @@ class FakeKubernetesApi:
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         self.reads.append(f"get {kind.kind} {name}")
-        return copy.deepcopy(self.objects.get((kind.kind, namespace, name)))
+        return copied(self.objects.get((kind.kind, namespace, name)))
 
     async def list(
         self,
@@ -79,7 +86,7 @@ class FakeKubernetesApi:
             uid = (fields or {})["regarding.uid"]
             return [each for each in self.cluster_events if each["regarding"]["uid"] == uid]
         return [
-            copy.deepcopy(each)
+            copied(each)
             for (of_kind, space, _), each in self.objects.items()
             if of_kind == kind.kind
             and space == namespace
@@ -129,7 +136,7 @@ class FakeKubernetesApi:
         """Writes an object as another client would."""
         ident = _id(manifest)
         there = self.objects.get(ident)
-        merged = copy.deepcopy(manifest)
+        merged = copied(manifest)
         meta = merged["metadata"]
         if there is None:
             meta.setdefault("uid", f"uid-{next(self._numbers)}")
@@ -154,15 +161,13 @@ class FakeKubernetesApi:
 
     def one(self, kind: Kind, name: str, namespace: str = "default") -> Manifest:
         """A copy of an object that must exist."""
-        return copy.deepcopy(self.objects[(kind.kind, namespace, name)])
+        return copied(self.objects[(kind.kind, namespace, name)])
 
     def has(self, kind: Kind, name: str, namespace: str = "default") -> bool:
         return (kind.kind, namespace, name) in self.objects
 
     def of_kind(self, kind: Kind) -> Sequence[Manifest]:
-        return [
-            copy.deepcopy(each) for (name, _, _), each in self.objects.items() if name == kind.kind
-        ]
+        return [copied(each) for (name, _, _), each in self.objects.items() if name == kind.kind]
 
     # Writes.
 
@@ -174,7 +179,7 @@ class FakeKubernetesApi:
         self.writes.append(what)
         if self.kill_at == (number, "after"):
             raise Killed
-        return copy.deepcopy(result)
+        return copied(result)
 
     def _record(self, event: Manifest) -> Manifest:
         self.events.append(event)
@@ -182,11 +187,11 @@ class FakeKubernetesApi:
 
     def _merge(self, manifest: Manifest) -> Manifest:
         ident = _id(manifest)
-        there = copy.deepcopy(self.objects.get(ident, {}))
+        there = copied(self.objects.get(ident, {}))
         _remove_unapplied(there, self._applied.get(ident, {}), manifest)
         _merge_into(there, manifest)
         self.mutate(there)
-        self._applied[ident] = copy.deepcopy(manifest)
+        self._applied[ident] = copied(manifest)
         if there != self.objects.get(ident):
             entry = {"manager": naming.FIELD_MANAGER, "time": self.clock.text()}
             others = [each for each in Object(there).managed if each["manager"] != entry["manager"]]
@@ -194,8 +199,8 @@ class FakeKubernetesApi:
         return self.put(there)
 
     def _set_status(self, there: Manifest, status: Manifest) -> Manifest:
-        changed = copy.deepcopy(there)
-        changed["status"] = copy.deepcopy(status)
+        changed = copied(there)
+        changed["status"] = copied(status)
         changed["metadata"]["managedFields"] = [
             *(each for each in Object(there).managed if not each.get("subresource")),
             {"manager": naming.FIELD_MANAGER, "subresource": "status", "time": self.clock.text()},
@@ -226,7 +231,7 @@ def _merge_into(there: Any, now: Any) -> None:
         if isinstance(value, dict) and isinstance(there.get(field), dict):
             _merge_into(there[field], value)
         else:
-            there[field] = copy.deepcopy(value)
+            there[field] = copied(value)
 
 
 def drop_empty(manifest: Manifest) -> None:

@@ -18,7 +18,7 @@ from penstock.controller.work_queue import WorkQueue
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 
-SIZE, AT_ONCE = 7, samples.SETTINGS.image_max_unavailable
+SIZE, AT_ONCE = 5, samples.SETTINGS.image_max_unavailable
 NEW = "new:image"
 BROKEN = LastFailure(reason="Boom", message="it broke", permanent=True, time=samples.T0)
 

@@ -1,7 +1,12 @@
-"""The kind cluster with Penstock and Kafka: installed once for all tests, and left running."""
+"""The kind cluster with Penstock and Kafka: installed once for all tests.
+
+It stays for the next run. In CI it goes after its last test, because an idle cluster takes a fifth
+of a core from the tests beside it.
+"""
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 
@@ -9,23 +14,26 @@ import pytest
 
 from testkit.cluster.access import Cluster
 from testkit.cluster.install import Installation, install
-from testkit.cluster.kind_cluster import ensure_cluster
+from testkit.cluster.kind_cluster import ensure_cluster, remove_cluster
 from testkit.kubernetes.kubectl import Kube
+from testkit.plugins.missing_parts import in_ci
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     item.add_marker("cluster")
 
 
-@pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> Cluster:
+@pytest.fixture(scope="package")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A cluster whose first node runs all pods, with a second one if a chosen test loses nodes."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
     loses_nodes = any("spare_node" in item.fixturenames for item in items)
-    return ensure_cluster(nodes=2 if loses_nodes else 1)
+    yield ensure_cluster(nodes=2 if loses_nodes else 1)
+    if in_ci() and "PYTEST_XDIST_WORKER" in os.environ:
+        remove_cluster()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def installation(cluster: Cluster) -> Installation:
     """The cluster with the chart of this checkout and a Kafka broker."""
     return install(cluster)

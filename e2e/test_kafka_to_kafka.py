@@ -201,7 +201,7 @@ def test_an_edit_of_the_query_takes_effect_in_the_pods_that_run(
     """While records come in: none is lost, and the gap is that of two queries, not of two pods."""
     stream, arrivals = started.stream, started.out.arrivals
     before, restarts = _uids(stream), stream.status().get("restarts")
-    with Sender(started.bootstrap, started.source, 200, 200 * 600) as numbers:
+    with Sender(started.bootstrap, started.source, 50, 50 * 600) as numbers:
         for edit in range(1, 4):
             revision, known = stream.status()["effective"]["revision"], len(arrivals.latencies_ms)
             began = time.monotonic()

@@ -25,7 +25,7 @@ from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import COUNTS, MICRO_BATCH, kafka_to_kafka
 from testkit.wait import wait_for
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 NUMBERS = range(20)
 TRUSTSTORE = "-Djavax.net.ssl.trustStore=/authorities/bundle.jks"
@@ -168,7 +168,6 @@ def _wait_for_commit(stream: Stream, what: str) -> None:
     stream.wait_for(what, lambda: stream.epoch() > before + 1, 240)
 
 
-@pytest.mark.full
 @pytest.mark.timeout(1500)
 def test_counts_are_exact_when_the_node_of_driver_and_executors_is_lost(
     installation: Installation,

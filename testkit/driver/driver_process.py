@@ -191,11 +191,15 @@ def driver(
         process.process.wait()
 
 
+# The pause of `traffic` for two hundred numbers a second. A driver takes most of a core for them.
+LOAD = 0.05
+
+
 @contextmanager
-def traffic(topics: Topics, topic: str, every: float = 0.05) -> Iterator[list[int]]:
+def traffic(topics: Topics, topic: str, every: float = 0.2) -> Iterator[list[int]]:
     """Sends ten numbers at a time during the block; yields the count in a list.
 
-    `every`: the pause in seconds, by default for about two hundred numbers a second.
+    `every`: the pause in seconds, by default for about fifty numbers a second.
     """
     sent = [0]
 

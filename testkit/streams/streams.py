@@ -75,6 +75,11 @@ EACH_MODE = [
 ]
 # For what both engines show with code of their own.
 BOTH_ENGINES = EACH_MODE[:2]
+# Likewise, and in `make test-all` in the modes that are micro-batches with other logs and moments.
+MOSTLY_BOTH_ENGINES = [
+    *BOTH_ENGINES,
+    *(pytest.param(*mode.values, id=mode.id, marks=pytest.mark.full) for mode in EACH_MODE[2:]),
+]
 # For what is Penstock's, and the same for both: continuous with each change.
 MOSTLY_CONTINUOUS = [
     EACH_MODE[0],

@@ -35,7 +35,7 @@ def own_broker() -> Iterator[Broker]:
         pytest.param(CONTINUOUS, Broker.kill, 60, id="continuous-for-long", marks=full),
         pytest.param(MICRO_BATCH, Broker.stop, 30, id="micro-batch-stopped", marks=full),
         pytest.param(ASYNC, Broker.kill, 0, id="async-killed", marks=full),
-        pytest.param(REAL_TIME, Broker.kill, 0, id="real-time-killed"),
+        pytest.param(REAL_TIME, Broker.kill, 0, id="real-time-killed", marks=full),
     ],
 )
 def test_a_broker_outage(

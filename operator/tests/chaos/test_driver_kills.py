@@ -21,7 +21,7 @@ import pytest
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.kafka.offsets import Offsets
 from testkit.driver.checkpoints import folder_at, kafka_offsets, path_of
-from testkit.driver.driver_process import Process, driver, traffic
+from testkit.driver.driver_process import LOAD, Process, driver, traffic
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
@@ -112,7 +112,7 @@ def test_a_driver_killed_at_random_times_loses_nothing(
             beyond = [n for n in kill.in_doubt if not is_before(planned, source, *where[n])]
             assert not beyond, "more than one batch was in doubt"
 
-    with commits_of(path_of(folder)) as commits, traffic(topics, source) as sent:
+    with commits_of(path_of(folder)) as commits, traffic(topics, source, LOAD) as sent:
         while len(kills) < times:
             with driver(flow, tmp_path, class_path) as process:
                 process.wait_alive()

@@ -48,8 +48,9 @@ READ_COMMITTED = {
         # Spark's own reader does not pass the marker of the last transaction.
         pytest.param(CONTINUOUS, SPARKS_OWN, 1, id="continuous, Spark's own"),
         pytest.param(MICRO_BATCH, {}, 0, id="micro-batch"),
-        pytest.param(ASYNC, {}, 0, id="async"),
-        pytest.param(REAL_TIME, {}, 1, id="real-time"),  # nor does its reader
+        pytest.param(ASYNC, {}, 0, id="async", marks=pytest.mark.full),
+        # Nor does its reader.
+        pytest.param(REAL_TIME, {}, 1, id="real-time", marks=pytest.mark.full),
     ],
 )
 def test_a_transactional_topic(

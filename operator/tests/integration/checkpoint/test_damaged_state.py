@@ -48,10 +48,17 @@ def flow_of(
     return number_flow(topics, source, sink, MICRO_BATCH, **more)
 
 
-@pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("harm", [cut, Path.unlink])
+@pytest.mark.parametrize(
+    ("store", "harm"),
+    [
+        ("rocksdb", cut),
+        ("files", Path.unlink),
+        pytest.param("rocksdb", Path.unlink, marks=pytest.mark.full),
+        pytest.param("files", cut, marks=pytest.mark.full),
+    ],
+)
 def test_the_newest_batch_whose_state_is_whole_counts(
-    harm: Callable[[Path], None], store: str, topics: Topics, jvm: Jvm, tmp_path: Path
+    store: str, harm: Callable[[Path], None], topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     """In one partition two versions are lost. In the end each number is counted as often as it was
     sent, and what came since that batch comes twice.

@@ -34,7 +34,7 @@ from testkit.streams.streams import (
 )
 
 NEWEST = 7
-EVERY_CHANGE = ("continuous", "microBatch")
+EVERY_CHANGE = ("continuous",)
 TRIGGERS: dict[Engine, dict[str, object]] = {
     "continuous": CONTINUOUS,
     "microBatch": MICRO_BATCH,

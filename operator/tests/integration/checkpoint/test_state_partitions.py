@@ -33,6 +33,7 @@ PROGRAMS: dict[str, tuple[dict[str, Any], str]] = {
     "own state": (OWN_COUNTS, "update"),
 }
 COUNTING = ("count", "own state")
+FULL = pytest.mark.full
 
 
 def flow(
@@ -53,7 +54,10 @@ def state_partitions(checkpoint: Path) -> int:
     return len([it for it in checkpoint.glob("state/0/*") if it.name.isdecimal()])
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    "program",
+    ["count", "join", *(pytest.param(it, marks=FULL) for it in ("deduplication", "own state"))],
+)
 def test_values_are_right_whatever_the_number_of_partitions(
     program: str, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -92,18 +96,16 @@ def test_the_reports_say_it_as_long_as_it_takes(
         assert all(report.state is QueryState.STARTING for report in said)
 
 
-@pytest.mark.parametrize("wanted", [6, 3, None])
+@pytest.mark.parametrize("wanted", [3, *(pytest.param(number, marks=FULL) for number in (6, None))])
 def test_a_kill_undoes_what_was_done_of_it(
-    wanted: int | None, topics: Topics, class_path: str, tmp_path: Path
+    wanted: int | None, topics: Topics, jvm: Jvm, class_path: str, tmp_path: Path
 ) -> None:
     """And the next driver begins again, also with another number, or with none by then."""
     source, sink = topics.make(), topics.make(1)
     folder = folder_at(tmp_path / "checkpoint")
     topics.send(source, NUMBERS)
-    with driver(flow(topics, source, sink), tmp_path, class_path) as process:
-        process.wait_ready()
-        wait_for("the first counts", lambda: len(topics.last_values(sink)) == len(NUMBERS))
-        assert process.stop() == 0
+    with running(flow(topics, source, sink), jvm, tmp_path / "checkpoint") as it:
+        it.wait_committed(len(NUMBERS))
     topics.send(source, NUMBERS)
 
     def divides() -> bool:
@@ -216,7 +218,8 @@ def test_a_batch_that_the_sink_would_miss_is_refused(
         it.wait_committed(2 * len(NUMBERS))
 
 
-@pytest.mark.parametrize("program", ["count", pytest.param("own state", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("program", COUNTING)
 def test_in_an_object_store(
     program: str, topics: Topics, jvm: Jvm, bucket: CheckpointBucket
 ) -> None:

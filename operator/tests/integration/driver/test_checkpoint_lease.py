@@ -49,7 +49,8 @@ def test_the_next_driver_starts_at_once_after_a_clean_stop_and_in_the_same_pod(
     """One in another pod waits after a crash, until the lease cannot be anyone else's."""
     source, sink = topics.make(), topics.make()
     flow = bucket.stream(number_flow(topics, source, sink))
-    with traffic(topics, source) as sent:
+    with ExitStack() as sending:
+        sent = sending.enter_context(traffic(topics, source))
         with in_pod("a", flow, tmp_path, class_path) as process:
             process.wait_ready()
             assert process.stop() == 0
@@ -63,10 +64,9 @@ def test_the_next_driver_starts_at_once_after_a_clean_stop_and_in_the_same_pod(
         with in_pod("c", flow, tmp_path, class_path) as process:
             process.wait_ready()
             assert time.monotonic() - began > ABANDONED_SECONDS
+            sending.close()
+            topics.wait_received(sink, range(sent[0]))
             assert process.stop() == 0
-    with in_pod("d", flow, tmp_path, class_path) as process:
-        process.wait_ready()
-        topics.wait_received(sink, range(sent[0]))
 
 
 @pytest.mark.timeout(400)
@@ -86,7 +86,8 @@ def test_one_that_was_frozen_ends_when_it_wakes_up(
     (tmp_path / "b").mkdir()
     for each in ("a", "b"):
         (tmp_path / each / "secrets").symlink_to(tmp_path / "secrets")
-    with traffic(topics, source) as sent, in_pod("a", flow, tmp_path / "a", class_path) as frozen:
+    with ExitStack() as sending, in_pod("a", flow, tmp_path / "a", class_path) as frozen:
+        sent = sending.enter_context(traffic(topics, source))
         frozen.wait_ready()
         pids = [frozen.process.pid, *frozen.children]
         jvm = psutil.Process(frozen.jvm)
@@ -103,11 +104,10 @@ def test_one_that_was_frozen_ends_when_it_wakes_up(
             with in_pod("a", flow, tmp_path / "a", class_path) as again:
                 assert again.process.wait(120) == RESTART
                 assert '"CheckpointInUse","message":"Another driver of pod b' in reason(again)
+            sending.close()
+            received = topics.wait_received(sink, range(sent[0]))
             assert next_one.warnings() == []
             assert next_one.stop() == 0
-    with in_pod("b", flow, tmp_path / "b", class_path) as last:
-        last.wait_ready()
-        received = topics.wait_received(sink, range(sent[0]))
     record_figure("records twice", sum(received.values()) - len(received))
 
 
@@ -125,8 +125,8 @@ def test_a_store_that_is_away_for_long_ends_the_driver_and_starts_it_again(
     """Without its lease it may not go on. It waits, and runs on by itself with nothing lost."""
     source, sink = topics.make(), topics.make()
     flow = bucket.stream(number_flow(topics, source, sink))
-    outage = ExitStack()
-    with traffic(topics, source) as sent, outage:
+    with ExitStack() as sending, ExitStack() as outage:
+        sent = sending.enter_context(traffic(topics, source))
         with in_pod("a", flow, tmp_path, class_path) as process:
             process.wait_ready()
             outage.enter_context(proxy.unreachable())
@@ -136,10 +136,9 @@ def test_a_store_that_is_away_for_long_ends_the_driver_and_starts_it_again(
             wait_for("waits", lambda: "the driver waits" in process.log.read_text(), 60)
             outage.close()
             process.wait_ready()
+            sending.close()
+            topics.wait_received(sink, range(sent[0]))
             assert process.stop() == 0
-    with in_pod("b", flow, tmp_path, class_path) as process:
-        process.wait_ready()
-        topics.wait_received(sink, range(sent[0]))
 
 
 def test_what_is_wrong_with_the_store_is_said_at_once_and_waited_for(

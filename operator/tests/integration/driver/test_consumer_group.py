@@ -50,7 +50,7 @@ def wait_silent(driver: InProcessDriver) -> None:
     "trigger",
     [
         pytest.param(CONTINUOUS, id="continuous"),
-        pytest.param(MICRO_BATCH, id="micro-batch"),
+        pytest.param(MICRO_BATCH, id="micro-batch", marks=pytest.mark.full),
         pytest.param(ASYNC, id="async", marks=pytest.mark.full),
         pytest.param(REAL_TIME, id="real-time", marks=pytest.mark.full),
     ],

@@ -36,13 +36,19 @@ MODES = {"C": CONTINUOUS, "M": MICRO_BATCH, "A": ASYNC, "R": REAL_TIME}
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("tour", ["CM", pytest.param("CMRAC", marks=pytest.mark.full)])
 def test_a_checkpoint_in_a_store_through_every_engine(
-    topics: Topics, jvm: Jvm, bucket: CheckpointBucket, proxy: S3Proxy, record_figure: RecordFigure
+    tour: str,
+    topics: Topics,
+    jvm: Jvm,
+    bucket: CheckpointBucket,
+    proxy: S3Proxy,
+    record_figure: RecordFigure,
 ) -> None:
     """As on a volume; and an epoch is two conditional PUTs, with nothing read or listed."""
     source, sink, duplicates = topics.make(), topics.make(), 0
     with traffic(topics, source) as sent:
-        for mode in "CMRAC":
+        for mode in tour:
             flow = bucket.stream(number_flow(topics, source, sink, MODES[mode]))
             with running(flow, jvm, bucket.environment()) as driver:
                 start = driver.wait_ready().epoch or 0
@@ -104,7 +110,7 @@ def test_state_counts_exactly_through_kills(
 
     pod = {naming.ENV_POD_UID: "pod"}
     with repeat_in_background(send, 0.2):
-        for _ in range(3):
+        for _ in range(2):
             with driver(flow, tmp_path, class_path, environment=pod) as process:
                 process.wait_ready()
                 proxy.reset()

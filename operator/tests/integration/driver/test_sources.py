@@ -15,7 +15,7 @@ from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics
-from testkit.streams.streams import CONTINUOUS, EACH_MODE, MICRO_BATCH, kafka_sink, stream
+from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, MOSTLY_BOTH_ENGINES, kafka_sink, stream
 from testkit.wait import wait_for
 
 
@@ -134,7 +134,7 @@ def test_a_time_after_the_last_record(
     assert set(topics.received(sink)) == set(range(10, 20))
 
 
-@pytest.mark.parametrize("trigger", EACH_MODE)
+@pytest.mark.parametrize("trigger", MOSTLY_BOTH_ENGINES)
 def test_latest_before_an_open_transaction(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:

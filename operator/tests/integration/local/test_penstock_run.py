@@ -173,13 +173,19 @@ def test_an_available_now_stream_reads_and_shows_the_whole_feed(
     assert "JavaObject" not in running.log
 
 
+MISSING = {"sql": "SELECT missing(value) FROM source"}
+
+
 @pytest.mark.parametrize(
     ("changes", "code", "message"),
     [
-        ({"trigger": {"availableNow": {}}}, 0, '"Completed"'),
-        ({"transform": {"sql": "SELECT missing(value) FROM source"}}, 1, "UnresolvedRoutine"),
+        pytest.param(
+            {"trigger": {"availableNow": {}}}, 0, '"Completed"', id="done", marks=pytest.mark.full
+        ),
+        pytest.param(
+            {"transform": {"sql": MISSING}}, 1, "UnresolvedRoutine", id="refused by Spark"
+        ),
     ],
-    ids=["done", "refused by Spark"],
 )
 def test_the_command_ends_with_its_query(
     changes: dict[str, Any], code: int, message: str, tmp_path: Path, environment: dict[str, str]

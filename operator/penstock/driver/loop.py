@@ -6,7 +6,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from penstock.api.modes import Mode
@@ -14,7 +14,7 @@ from penstock.api.v1alpha1.restart import Restart
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.background import repeat_in_background
 from penstock.driver.exceptions.classify import classify_exception
-from penstock.driver.failures import Failure
+from penstock.driver.failures import Failure, StreamWarning
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import lags
 from penstock.driver.logs import log_event
@@ -24,7 +24,7 @@ from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import ReportBuilder
 from penstock.driver.spark.planning import PlanningWait
 from penstock.driver.supervision.history import History, HistoryFile
-from penstock.driver.supervision.next_action import Action, decide, first_state
+from penstock.driver.supervision.next_action import Action, Event, decide, first_state
 from penstock.driver.supervision.observation import Observation, nothing_observed
 from penstock.driver.supervision.phases import BackingOff, Starting, State
 from penstock.driver.supervision.query_runtime import QueryRuntime
@@ -107,6 +107,7 @@ class Loop:
         known = History() if history_file is None else history_file.read()
         self._state = first_state(known, policy, now)
         self._observation = nothing_observed(now)
+        self._warning: StreamWarning | None = None
 
     @property
     def needs_executors(self) -> bool:
@@ -173,7 +174,7 @@ class Loop:
         self._state, action, events = decide(self._state, observation, self._policy, jitter)
         exits = action is Action.EXIT_PROCESS
         self._store(self._state.history.for_next_process(self._policy, counted=exits))
-        self._reports.record(events, action)
+        self._record(events, action)
         for repair in self._runtime.take_repair_plans():
             self._reports.record_repair(repair)
         self._health.ready = is_ready(self._state)
@@ -225,10 +226,23 @@ class Loop:
             raise DriverMustExit(self._jvm.exit_failure)
         observation = self._runtime.observe(self._unread())
         self._observe_commits()
-        warning = self._runtime.take_warning()
-        if warning is not None:
-            self._reports.record_warning(warning)
+        self._warning = self._runtime.take_warning()
         return observation
+
+    def _record(self, events: Iterable[Event], action: Action) -> None:
+        """Records what was found in one look, of which the status keeps what comes last.
+
+        A warning explains a failure: an executor that ran out of heap, the one that was lost. But
+        nothing takes the place of the failure that ends a stream.
+        """
+        warning, self._warning = self._warning, None
+        failure = self._state.failure
+        ends = failure is not None and failure.permanent
+        if warning is not None and ends:
+            self._reports.record_warning(warning)
+        self._reports.record(events, action)
+        if warning is not None and not ends:
+            self._reports.record_warning(warning)
 
     def _observe_commits(self) -> None:
         for commit, offset_range in self._runtime.progress.new_commits():

@@ -173,7 +173,7 @@ def test_an_available_now_stream_reads_and_shows_the_whole_feed(
     assert "JavaObject" not in running.log
 
 
-MISSING = {"sql": "SELECT missing(value) FROM source"}
+MISSING = "SELECT missing(value) FROM source"
 
 
 @pytest.mark.parametrize(

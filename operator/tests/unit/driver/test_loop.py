@@ -14,7 +14,7 @@ from penstock.api.v1alpha1.restart import Restart
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.environment import LocalEnvironment
-from penstock.driver.failures import Failure
+from penstock.driver.failures import Failure, StreamWarning
 from penstock.driver.jvm import Jvm
 from penstock.driver.loop import Loop
 from penstock.driver.reporting.http_server import Health
@@ -92,6 +92,33 @@ def test_the_running_loop_takes_the_limits_that_the_spec_has_now(
         limits.pop(0)
     assert seen == ["BackingOff", "Failed", "discover", "Starting"]
     assert loop._policy.stable_after == 9.0
+
+
+@pytest.mark.parametrize(
+    ("permanent", "stays"), [(False, "ExecutorOutOfMemory"), (True, "TaskFailed")]
+)
+def test_of_what_one_look_finds_the_status_keeps_the_cause_or_the_end(
+    permanent: bool, stays: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An executor that ran out of heap is seen together with the failure that it causes."""
+    jvm = cast(Jvm, Exists())
+    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), jvm)
+    found = Failure("TaskFailed", "an executor was lost", permanent=permanent)
+    warnings = [StreamWarning("ExecutorOutOfMemory", "it ran out of heap"), None]
+    monkeypatch.setattr(runtime, "take_warning", lambda: warnings.pop(0))
+    reports: list[DriverReport] = []
+    policy, metrics = RestartPolicy(1.0), Metrics()
+    loop = Loop(runtime, jvm, policy, "hash", Health(), metrics, reports.append)
+    monkeypatch.setattr("random.random", lambda: 0.9)
+    for failure in (found, None):
+        loop._iterate(failure)
+    for report in reports:
+        assert report.last_failure is not None
+        assert report.last_failure.reason == stays
+    for reason in ("ExecutorOutOfMemory", "TaskFailed"):
+        labels = {"reason": reason, "permanent": str(permanent and reason == "TaskFailed").lower()}
+        counted = metrics.registry.get_sample_value("penstock_driver_failures_total", labels)
+        assert counted == 1, reason
 
 
 def test_the_last_report_has_the_commit_that_the_stop_waited_for(

@@ -47,7 +47,7 @@ ROWS: tuple[tuple[Query, bool, str], ...] = (
 # Of each seed.
 COMPOSITIONS = 60
 # Of the queries that Spark's check accepts, one in this many is started.
-SAMPLE = 60
+SAMPLE = 15
 
 _CONF = {
     "spark.app.name": "verdicts",

@@ -24,7 +24,7 @@ from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import ReportBuilder
 from penstock.driver.spark.planning import PlanningWait
 from penstock.driver.supervision.history import History, HistoryFile
-from penstock.driver.supervision.next_action import Action, Event, decide, first_state
+from penstock.driver.supervision.next_action import Action, Event, NewWarning, decide, first_state
 from penstock.driver.supervision.observation import Observation, nothing_observed
 from penstock.driver.supervision.phases import BackingOff, Starting, State
 from penstock.driver.supervision.query_runtime import QueryRuntime
@@ -235,14 +235,11 @@ class Loop:
         A warning explains a failure: an executor that ran out of heap, the one that was lost. But
         nothing takes the place of the failure that ends a stream.
         """
-        warning, self._warning = self._warning, None
+        warnings = [] if self._warning is None else [NewWarning(self._warning)]
+        self._warning = None
         failure = self._state.failure
         ends = failure is not None and failure.permanent
-        if warning is not None and ends:
-            self._reports.record_warning(warning)
-        self._reports.record(events, action)
-        if warning is not None and not ends:
-            self._reports.record_warning(warning)
+        self._reports.record([*warnings, *events] if ends else [*events, *warnings], action)
 
     def _observe_commits(self) -> None:
         for commit, offset_range in self._runtime.progress.new_commits():

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from testkit.driver.driver_process import driver, traffic
+from testkit.driver.driver_process import LOAD, driver, traffic
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import CONTINUOUS, EACH_MODE
@@ -56,7 +56,7 @@ def test_kills_at_random_times_lose_no_record_and_no_dead_letter(
     flow = number_flow(topics, source, sink, trigger, dead, transform=FAILS)
     record_figure("PENSTOCK_SEED", SEED)
     chance = random.Random(SEED)
-    with traffic(topics, source) as sent:
+    with traffic(topics, source, LOAD) as sent:
         for _ in range(times):
             with driver(flow, tmp_path, class_path) as process:
                 process.wait_alive()

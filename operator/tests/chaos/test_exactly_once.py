@@ -20,7 +20,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from testkit.driver.checkpoints import folder_at
-from testkit.driver.driver_process import Process, driver, traffic
+from testkit.driver.driver_process import LOAD, Process, driver, traffic
 from testkit.kafka.topics import Topics
 from testkit.object_store.server import LocalObjectStore
 from testkit.object_store.streams import CheckpointBucket
@@ -143,7 +143,7 @@ def test_a_driver_is_killed(
     source, sink = topics.make(), topics.make()
     flow = flow_to(topics, source, sink, delivery, **more)
     folder = folder_at(tmp_path / "checkpoint")
-    with traffic(topics, source) as sent:
+    with traffic(topics, source, LOAD) as sent:
         for _ in range(times):
             with driver(flow, tmp_path, class_path) as process:
                 kill_ahead_of(folder, process, topics, source, sink, record_figure)
@@ -172,7 +172,7 @@ def test_a_driver_with_its_checkpoint_in_an_object_store_is_killed(
     flow = bucket.stream(flow_to(topics, source, sink, trigger=trigger))
     folder = folder_at(s3.folder / bucket.name / bucket.prefix(flow))
     pod = {naming.ENV_POD_UID: "pod"}
-    with traffic(topics, source) as sent:
+    with traffic(topics, source, LOAD) as sent:
         for _ in range(3):
             with driver(flow, tmp_path, class_path, environment=pod) as process:
                 kill_ahead_of(folder, process, topics, source, sink, record_figure)
@@ -204,7 +204,7 @@ def test_a_frozen_driver_wakes_up_beside_its_successor(
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()
-    with traffic(topics, source) as sent, driver(flow, first, class_path) as old:
+    with traffic(topics, source, LOAD) as sent, driver(flow, first, class_path) as old:
         old.wait_ready()
         pids = freeze(old)
         shutil.copytree(first / "checkpoint", second / "checkpoint")
@@ -233,7 +233,7 @@ def test_a_transaction_expires(topics: Topics, class_path: str, tmp_path: Path) 
     source, sink = topics.make(), topics.make()
     brief = {"options": {"kafka.transaction.timeout.ms": "1000"}}
     flow = flow_to(topics, source, sink, of_sink=brief)
-    with traffic(topics, source) as sent, driver(flow, tmp_path, class_path) as process:
+    with traffic(topics, source, LOAD) as sent, driver(flow, tmp_path, class_path) as process:
         process.wait_ready()
         pids = freeze(process)
         time.sleep(15)  # the brokers look every ten seconds

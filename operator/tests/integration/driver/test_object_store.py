@@ -110,7 +110,7 @@ def test_state_counts_exactly_through_kills(
 
     pod = {naming.ENV_POD_UID: "pod"}
     with repeat_in_background(send, 0.2):
-        for _ in range(2):
+        for _ in range(3):
             with driver(flow, tmp_path, class_path, environment=pod) as process:
                 process.wait_ready()
                 proxy.reset()

@@ -60,24 +60,27 @@ class Fleet:
         await in_turn(create(key) for key in self.keys)
 
     async def start(self, key: Key, pod: Manifest) -> None:
-        """Makes a driver's pod ready, and has it say that it runs."""
+        """Makes a driver's pod ready, and has it say that it runs, unless another has its name now.
+
+        A StatefulSet that is rolled out may create a pod of the revision before for a moment.
+        """
         path = kinds.POD.path(key.namespace, naming.driver_pod_name(key.name))
         name = naming.config_name(key.name, DriverPod(pod).pod_hash)
         config = await self.request("GET", kinds.CONFIG_MAP.path(key.namespace, name))
         self.hashes[key] = naming.spec_hash(config["data"][naming.SPEC_FILE])
-        running = samples.running_status()
+        uid = {"uid": pod["metadata"]["uid"]}
+        running = {"metadata": uid, **samples.running_status()}
         await self.request("PATCH", f"{path}/status", running, "merge-patch+json")
-        await self.report(key, 1)
+        await self.report(key, 1, **uid)
 
-    async def report(self, key: Key, epoch: int) -> None:
+    async def report(self, key: Key, epoch: int, **metadata: str) -> None:
         """Writes the report as a driver does, with new numbers."""
         report = samples.report(
             self.hashes[key], epoch=epoch, last_commit_time=datetime.now(UTC), lag=epoch % 7
         )
         name = naming.driver_pod_name(key.name)
-        body = {"metadata": {"annotations": {naming.ANNOTATION_REPORT: report.model_dump_json(
-            by_alias=True, exclude_none=True
-        )}}}  # fmt: skip
+        text = report.model_dump_json(by_alias=True, exclude_none=True)
+        body = {"metadata": {**metadata, "annotations": {naming.ANNOTATION_REPORT: text}}}
         manager = f"fieldManager={naming.DRIVER_FIELD_MANAGER}"
         path = f"{kinds.POD.path(key.namespace, name)}?{manager}"
         await self.request("PATCH", path, body, "merge-patch+json")

@@ -133,13 +133,6 @@ ROWS: tuple[Remedy, ...] = (
         "number of cores or more. The query pauses while Spark divides the state.",
     ),
     Remedy(
-        "StatePartitionsPending",
-        "checkpoint.statePartitions has changed, and a batch that the sink may know was planned "
-        "with the old number: it runs first.",
-        "Restart the stream once a batch is committed: the next start divides the state.",
-        RESTART,
-    ),
-    Remedy(
         "InvalidSpec InvalidPattern InvalidPodTemplate NullField NotOneSelect "
         "UnsupportedOperation UnknownColumn UnknownFunction InvalidSql SinkColumns SinkRouting "
         "SinkFeedsSource QueryTooLarge MemorySinkInCluster",

@@ -388,8 +388,11 @@ def start(
     stream: str,
     location: str,
     names: TransactionNames | None = None,
+    *,
+    one_batch: bool = False,
 ) -> StreamingQuery:
-    """Starts the query; with `names` it writes exactly once.
+    """Starts the query; with `names` it writes exactly once, and with `one_batch` it ends after the
+    next batch, and has planned no other then.
 
     Later failures are in the query's own exception.
     """
@@ -406,7 +409,7 @@ def start(
         .options(**trigger_options(spec))
         .option("checkpointLocation", location)
         .outputMode(execution_of(spec).output_mode)
-        .trigger(**trigger_arguments(spec))
+        .trigger(**({"once": True} if one_batch else trigger_arguments(spec)))
         .start()
     )
 

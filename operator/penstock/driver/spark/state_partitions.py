@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.contract.remedies import REMEDIES
 from penstock.driver.checkpoint.batch_ids import wants_each_batch
 from penstock.driver.checkpoint.folder import Contents
-from penstock.driver.failures import DriverError, StreamWarning
+from penstock.driver.failures import DriverError
 from penstock.driver.spark.session import ROCKSDB
 
 if TYPE_CHECKING:
@@ -51,17 +50,12 @@ def change(
     return wanted if contents.awaited is None else None
 
 
-def pending(spec: StreamSpec, contents: Contents | None) -> StreamWarning | None:
-    """That a planned batch must run first, whose results the sink may have already."""
+def needs_batch_first(spec: StreamSpec, contents: Contents | None) -> bool:
+    """Whether a planned batch must run before a change, since the sink may have its results."""
     wanted = spec.checkpoint.state_partitions
-    if contents is None or contents.awaited is None or wanted in (None, contents.partitions):
-        return None
-    return StreamWarning(
-        "StatePartitionsPending",
-        f"The state still has {contents.partitions} partitions: batch {contents.awaited} was "
-        "planned with them, and the sink may know it. "
-        f"{REMEDIES['StatePartitionsPending'].action}",
-    )
+    if contents is None or contents.awaited is None:
+        return False
+    return wanted not in (None, contents.partitions)
 
 
 def repartition(session: SparkSession, location: str, number: int) -> None:

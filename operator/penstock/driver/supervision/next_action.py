@@ -161,7 +161,7 @@ def decide(
     match state.phase:
         case Running() as run if observation.has_query:
             return _while_running(run, state, observation, policy, jitter)
-        case Running():  # a local session was stopped, to start with more cores
+        case Running():  # to start with more cores, or to divide the state after a last batch
             return _while_starting(Starting(), state, observation, policy)
         case Starting() as starting:
             return _while_starting(starting, state, observation, policy)

@@ -110,6 +110,8 @@ class QueryRuntime:
         """Of the query's state, by its newest plan: 0 if it keeps none; None before it."""
         self._repartition_to: int | None = None
         """The number of partitions that the state gets before the query starts."""
+        self._runs_one_batch = False
+        """Whether the query runs only the batch that must come before such a change."""
         self._frame: DataFrame | None = None
         self._reads_ahead = False
         """Of the query that was planned last."""
@@ -262,6 +264,8 @@ class QueryRuntime:
         ended, self._query = self._query, None
         exception = ended._jsq.exception()
         if exception.isEmpty():
+            if self._runs_one_batch:
+                return None
             if self._mode is Mode.AVAILABLE_NOW:
                 self._completed = True
                 return None
@@ -415,8 +419,8 @@ class QueryRuntime:
         self._repartition_to = state_partitions.change(
             spec, contents, self._checkpoint.has_undivided_state
         )
-        if keeps_state:
-            self._warning = self._warning or state_partitions.pending(spec, contents)
+        awaits = state_partitions.needs_batch_first(spec, contents)
+        self._runs_one_batch = keeps_state and awaits
         self._reads_ahead = query.reads_ahead(frame, spec.sink)
         self._frame, self._state_partitions = frame, of_state if keeps_state else 0
 
@@ -450,6 +454,7 @@ class QueryRuntime:
             self._stream.metadata.name,
             self._checkpoint.files.location,
             self._names,
+            one_batch=self._runs_one_batch,
         )
 
     def probe_checkpoint(self) -> None:

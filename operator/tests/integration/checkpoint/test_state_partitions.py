@@ -12,7 +12,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
 from testkit.driver.checkpoints import folder_at
-from testkit.driver.driver_process import Process, driver
+from testkit.driver.driver_process import LOAD, Process, driver, traffic
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.object_store.streams import CheckpointBucket
@@ -216,6 +216,35 @@ def test_a_batch_that_the_sink_would_miss_is_refused(
     topics.send(source, NUMBERS)
     with running(to_files("out"), jvm, tmp_path / "c") as it:
         it.wait_committed(2 * len(NUMBERS))
+
+
+def test_a_batch_that_the_sink_may_know_runs_first(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """However steadily records come, so that one is planned at each stop."""
+    source, sink = topics.make(), topics.make(1)
+    options = {"kafka.bootstrap.servers": topics.bootstrap, "topic": sink}
+
+    def to_custom(partitions: int | None = None) -> ContinuousStream:
+        of = flow(topics, source, sink, partitions)
+        out = of.spec.sink.model_validate({"custom": {"format": "kafka", "options": options}})
+        return of.model_copy(update={"spec": of.spec.model_copy(update={"sink": out})})
+
+    awaited = None
+    with traffic(topics, source, LOAD) as sent:
+        while awaited is None:
+            with running(to_custom(), jvm, tmp_path) as it:
+                it.wait_ready()
+            contents = folder_at(tmp_path).contents()
+            awaited = contents and contents.awaited
+        with running(to_custom(6), jvm, tmp_path) as it:
+            it.wait("the division", lambda report: report.state_partitions == 6)
+            it.wait_ready()
+            assert it.last.query_restarts == 0
+    with running(to_custom(6), jvm, tmp_path) as it:
+        it.wait_committed(sent[0])
+        assert it.last.state_partitions == 6
+    assert topics.last_values(sink) == dict.fromkeys(range(sent[0]), 1)
 
 
 @pytest.mark.full

@@ -13,7 +13,7 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint.folder import Contents
 from penstock.driver.failures import DriverError
 from penstock.driver.spark.session import ROCKSDB
-from penstock.driver.spark.state_partitions import change, pending
+from penstock.driver.spark.state_partitions import change, needs_batch_first
 from testkit.driver.checkpoints import checkpoint, folder_at, offsets, write
 from testkit.streams.streams import MICRO_BATCH, kafka_sink, kafka_source, stream
 
@@ -85,7 +85,7 @@ def test_a_first_batch_is_planned_again_with_another_number(
     assert folder.progress.planned_epoch() == (0 if is_kept else None)
     contents = folder.contents()
     assert change(of(6, sink), contents, lambda: False) is None
-    assert (pending(of(6, sink), contents) is not None) is is_kept
+    assert needs_batch_first(of(6, sink), contents) is is_kept
 
 
 def test_a_batch_that_the_sink_may_know_runs_first(tmp_path: Path) -> None:
@@ -104,8 +104,6 @@ def test_a_batch_that_the_sink_may_know_runs_first(tmp_path: Path) -> None:
     contents = folder.contents()
     assert contents is not None
     assert contents.awaited == 5
-    warning = pending(of(6), contents)
-    assert warning is not None
-    assert warning.reason == "StatePartitionsPending"
-    assert pending(of(4), contents) is None
-    assert pending(of(None), contents) is None
+    assert needs_batch_first(of(6), contents)
+    assert not needs_batch_first(of(4), contents)
+    assert not needs_batch_first(of(None), contents)

@@ -89,7 +89,7 @@ def _run(options: RunOptions) -> int:
             secrets=options.secrets.absolute(),
             python=options.config_maps.absolute(),
         )
-        archive = _class_archive(stream.spec, environment)
+        archive = class_archive(stream.spec, environment)
         environment = replace(
             environment,
             java_options=(*_proxies_for_dependencies(stream.spec), *archive.options),
@@ -139,7 +139,8 @@ def pyspark_folder() -> Path:
     return Path(pyspark.origin).parent
 
 
-def _class_archive(spec: StreamSpec, environment: LocalEnvironment) -> ClassArchive:
+def class_archive(spec: StreamSpec, environment: LocalEnvironment) -> ClassArchive:
+    """The archive of the classes that a stream's driver loads on this machine."""
     class_path, options = main.class_path(spec, environment), main.java_options(spec)
     return archive_for(jvm.command(driver_memory(spec).heap, class_path, options))
 

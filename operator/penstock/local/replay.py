@@ -31,7 +31,7 @@ from penstock.driver.jvm import Jvm, fast_start_options
 from penstock.driver.kafka import one_record
 from penstock.driver.record_position import Position
 from penstock.driver.spark import query, session
-from penstock.local.command import class_path_of, pyspark_folder, use_utc
+from penstock.local.command import class_archive, class_path_of, pyspark_folder, use_utc
 from penstock.local.errors import CommandError
 from penstock.local.kafka.stream_on_broker import redirect
 from penstock.local.manifest import load_stream, require_files
@@ -79,11 +79,13 @@ def _spark(
 ) -> Iterator[tuple[Jvm, SparkSession]]:
     spec = stream.spec
     heap = driver_memory(spec).heap
+    # That of `penstock run`. One that this command writes would lack classes that `run` loads.
+    archive = class_archive(spec, environment).options_if_written
     jvm = Jvm.launch(
         heap,
         main.class_path(spec, environment),
         environment.address,
-        fast_start_options(main.java_options(spec), heap, cores=0),
+        fast_start_options((*archive, *main.java_options(spec)), heap, cores=0),
         session.submit_arguments(spec, session.SCRATCH),
         log=log,
     )

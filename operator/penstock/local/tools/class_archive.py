@@ -51,9 +51,14 @@ class ClassArchive:
         """The JVM options that use the archive or, if it does not exist, list the classes."""
         if self.path is None:
             return ()
-        if self.path.exists():
-            return (f"-XX:SharedArchiveFile={self.path}", *_QUIET)
-        return (list_option(self._listed), *_QUIET)
+        return self.options_if_written or (list_option(self._listed), *_QUIET)
+
+    @property
+    def options_if_written(self) -> tuple[str, ...]:
+        """The JVM options that use the archive; none if it does not exist."""
+        if self.path is None or not self.path.exists():
+            return ()
+        return (f"-XX:SharedArchiveFile={self.path}", *_QUIET)
 
     def write(self) -> None:
         """Starts to write the archive from the classes listed so far, and does not wait for it.

@@ -101,6 +101,7 @@ def test_the_first_jvm_lists_its_classes_and_a_later_one_uses_the_archive(
     java.chmod(0o755)
     command = [str(java), *COMMAND[1:]]
     first = archive_for(command)
+    assert first.options_if_written == ()
     first.write()  # no JVM has listed any yet
     name, _, listed = first.options[0].partition("=")
     assert name == "-XX:DumpLoadedClassList"
@@ -113,6 +114,7 @@ def test_the_first_jvm_lists_its_classes_and_a_later_one_uses_the_archive(
     second = archive_for(command)
     (path,) = cache.iterdir()
     assert second.options[0] == f"-XX:SharedArchiveFile={path}"
+    assert second.options_if_written == second.options
     assert path.read_text() == "java/lang/Object\n"
     (call,) = (tmp_path / "java.calls").read_text().splitlines()
     assert call.startswith("-Xshare:dump ")

@@ -164,6 +164,8 @@ def test_an_alert_fires_for_each_fault_and_is_resolved(
     ends(*of_crowded)
     began = time.time()
     with _metrics_blocked(cluster, crowded), _right_removed(kube):
+        # Nothing is read for a stream that is as it should be, for some minutes.
+        crowded.edit(trigger={"microBatch": {"interval": "2s"}})
         of_crowded = [
             fires("PenstockDriverMetricsAbsent", crowded),
             fires("PenstockReconcileFailing", crowded),

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import pytest
 
 from penstock.api.v1alpha1.changes import Change
+from penstock.cluster.objects import Object
 from penstock.contract import naming
 from penstock.contract.edits import change_of_edit, edited_fields
 from testkit.cluster.install import Installation
@@ -55,11 +56,13 @@ def look(stream: Stream) -> Seen:
     with contextlib.suppress(KubectlError):  # there is none before the container has started
         log = stream.kube.run("logs", stream.driver_pod) if pods else ""
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    uids = [pod["metadata"]["uid"] for pod in pods]
+    executors = map(Object, stream.executors())  # those of the pod before may be there for a while
     return Seen(
-        "".join(pod["metadata"]["uid"] for pod in pods),
+        "".join(uids),
         "".join(pod["metadata"]["annotations"][naming.ANNOTATION_POD_HASH] for pod in pods),
         stream.container_restarts(),
-        frozenset(pod["metadata"]["uid"] for pod in stream.executors()),
+        frozenset(pod.uid for pod in executors if any(map(pod.is_owned_by, uids))),
         sum(line.get("step") == "start_query" for line in lines),
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Condition, EditVerdict, StreamStatus
 from penstock.cluster import kinds
-from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.kinds import Key, Kind, Manifest
 from penstock.cluster.objects import Object
 from penstock.cluster.pods import DriverPod
 from penstock.cluster.rest import ApiError
@@ -130,6 +130,15 @@ class FakeCluster:
         self.behind = (self.behind or [])[count:]
         for _ in range(times):
             for change, found in changes:
+                self._show(change, found)
+
+    def show_but(self, kind: Kind) -> None:
+        """All watches but one show what they are behind."""
+        changes, self.behind = self.behind or [], []
+        for change, found in changes:
+            if found["kind"] == kind.kind:
+                self.behind.append((change, found))
+            else:
                 self._show(change, found)
 
     def catch_up(self) -> None:

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 _FIRST_RETRY = timedelta(seconds=1)
 _LAST_RETRY = timedelta(minutes=1)
+# How long a write that failed before waits for its turn.
+_TURN = timedelta(seconds=5)
 # Others may undo a write this often before the operator takes its time.
 _UNDONE = 5
 _FIRST_DELAY = timedelta(seconds=4)
@@ -127,9 +129,17 @@ class Applier:
         children: ObservedChildren,
         to_apply: tuple[Manifest, ...],
         to_delete: tuple[Ref, ...],
+        *,
+        again: bool = True,
     ) -> NotApplied | None:
-        """Writes in this order. Returns what failed, now or before, and holds the writes back."""
+        """Writes in this order. Returns what failed, now or before, and holds the writes back.
+
+        `again`: what has failed before may be repeated, once it is due.
+        """
         known, failures = self._failures.get(key, {}), dict[str, _Failure]()
+        if not again:
+            soon = self._now() + _TURN
+            known = {it: replace(old, due=max(old.due, soon)) for it, old in known.items()}
         self._failures[key] = failures
         held = None
         for manifest in to_apply:
@@ -149,6 +159,7 @@ class Applier:
                 held = self._until(failure.due, failure.cause)
                 if not children.is_existing_claim(manifest):
                     return held
+                held = replace(held, only_claim=True)
         for ref in to_delete:
             what = f"{ref.kind.kind} {ref.name}"
             action = f"delete {what} {ref.uid}"

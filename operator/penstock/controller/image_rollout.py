@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from heapq import nsmallest
 from math import inf
+from typing import NamedTuple
 
 from penstock.cluster.kinds import Key
 from penstock.cluster.lenient_fields import mapping
@@ -23,6 +25,8 @@ log = logging.getLogger(__name__)
 
 # Three thousand streams are not counted at each look at one of them.
 _COUNTED_FOR = timedelta(seconds=1)
+# As long as a rollout has by default: whoever is Stalled by then has another cause.
+_PATIENCE = timedelta(minutes=10)
 
 
 class ImageRollout:
@@ -42,8 +46,12 @@ class ImageRollout:
         self._streams = streams
         self._now = now
         self._wake = wake
-        self._let_through = dict[Key, bool]()
-        """Those that were not Ready with it yet, and whether they were Ready before."""
+        self._let_through = dict[Key, _LetThrough]()
+        """Those that were not Ready with it yet."""
+        self._trying = set[Key]()
+        """Those of them to which it could not be applied, while they are reconciled with it."""
+        self._room = 0
+        """How many more of them may be."""
         self._turns: Sequence[Key] = ()
         self._places = 0.0
         """How many queries that have finished may begin their next run with it: an image alone does
@@ -63,10 +71,34 @@ class ImageRollout:
             if self._now() >= self._count_at:
                 self.count()
             if not (self._places > 0 if found.finished else key in self._turns):
-                return found.default
+                return _image_that_it_has(stream, found)
             self._places -= found.finished
-            self._let_through[key] = found.ready
+            self._let_through[key] = _LetThrough(found.ready, self._now())
         return self._image
+
+    def may_try_again(self, key: Key, stream: Stream) -> bool:
+        """Whether it may be applied now to a stream to which it could not be, for the stream runs.
+
+        Nobody waits for such a stream. What has refused the image, such as a policy, may have done
+        so for all, so not all are to have it at once when it no longer does.
+        """
+        if key not in self._let_through or not StreamImage.of(stream).is_not_applied:
+            return True
+        if self._now() >= self._count_at:
+            self.count()
+        if self._room <= 0:
+            return False
+        self._room -= 1
+        self._trying.add(key)
+        return True
+
+    @contextmanager
+    def reconciling(self, key: Key) -> Iterator[None]:
+        """While a stream is: what `may_try_again` has allowed to it holds its place."""
+        try:
+            yield
+        finally:
+            self._trying.discard(key)
 
     def forget(self, key: Key) -> None:
         self._let_through.pop(key, None)
@@ -88,7 +120,7 @@ class ImageRollout:
         streams = dict(self._streams())
         busy, overdue, runs = self._let_through_at_work(streams), 0, False
         waiting: dict[bool, list[Key]] = {True: [], False: []}
-        self._turns, self._places = (), 0
+        self._turns, self._places, self._room = (), 0, 0
         for key, stream in streams.items():
             if stream.is_behind(self._image):
                 if key not in self._let_through and stream.may_change(now):
@@ -112,6 +144,7 @@ class ImageRollout:
             for key in nsmallest(max(0, self._max_unavailable - busy[ready]), keys)
         ]
         self._places = inf if runs else self._max_unavailable - busy[True] - len(self._turns)
+        self._room = self._max_unavailable - busy[True] - len(self._turns)
         for key in self._turns:
             self._wake(key)
 
@@ -120,14 +153,14 @@ class ImageRollout:
         which the image cannot be applied does not.
         """
         busy = Counter[bool]()
-        for key, was_ready in tuple(self._let_through.items()):
+        for key, (was_ready, since) in tuple(self._let_through.items()):
             stream = streams.get(key)
-            if stream is None:
+            if stream is None or key in self._trying:
                 busy[was_ready] += 1
             elif stream.named or stream.stopped or stream.last_ready == self._image:
                 self.forget(key)
-            elif stream.default != self._image:
-                busy[was_ready] += not stream.is_not_applied
+            elif stream.default != self._image and not stream.is_not_applied:
+                busy[was_ready] += not stream.stalled or self._now() < since + _PATIENCE
         return busy
 
     def _stop_at(self, key: Key) -> None:
@@ -138,8 +171,31 @@ class ImageRollout:
         self._culprit = key
 
 
+class _LetThrough(NamedTuple):
+    was_ready: bool
+    since: datetime
+
+
+def _image_that_it_has(stream: Stream, found: StreamImage) -> str:
+    """That of its newest revision; for an edit after one that was given up, of the last Ready."""
+    is_edited = found.failed and not _is_given_up(stream, found.default)
+    return found.last_ready or found.default if is_edited else found.default
+
+
 def _runs_again(stream: Stream, image: str) -> bool:
     """Whether an edit runs a query again that has finished, whatever its image."""
+    is_done = stream.has_finished(_revision(stream, image)) or _is_given_up(stream, image)
+    return not is_done
+
+
+def _is_given_up(stream: Stream, image: str) -> bool:
+    """Whether the spec was given up with this image."""
+    rollout = stream.status.rollout
+    if rollout is None or rollout.failure is None:
+        return False
+    return rollout.revision == _revision(stream, image)
+
+
+def _revision(stream: Stream, image: str) -> str:
     spec = dict(mapping(stream.manifest.get("spec")))
-    same = document(stream.name, stream.namespace, spec, image)
-    return not stream.has_finished(naming.spec_hash(same))
+    return naming.spec_hash(document(stream.name, stream.namespace, spec, image))

@@ -20,7 +20,7 @@ from penstock.cluster.kinds import Manifest, Ref
 from penstock.cluster.objects import Claim, StatefulSet
 from penstock.cluster.obstacles import why_deleted, why_held
 from penstock.cluster.rest import ApiError
-from penstock.cluster.stream import not_ready_since
+from penstock.cluster.stream import holds, not_ready_since
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller import checkpoint_place
@@ -91,7 +91,10 @@ class PlannedChanges:
     """Whether all objects are as they should be, so that a report of the driver changes none."""
     counts: bool = False
     """Whether the status counts a restart or another driver, which an older look counts again, or
-    says what becomes of a revision, or that it has finished."""
+    says what becomes of a revision, or that it has finished or is stuck."""
+
+    is_behind: bool = False
+    """Whether it rests on an older look at the driver's pod than one before."""
 
     @property
     def needs_fresh_reads(self) -> bool:
@@ -99,7 +102,7 @@ class PlannedChanges:
 
         Any other status may: the next event corrects it, and a write refuses an older stream.
         """
-        return bool(self.apply or self.delete or self.counts)
+        return bool(self.apply or self.delete or self.counts or self.is_behind)
 
     @property
     def changes_nothing(self) -> bool:
@@ -238,8 +241,12 @@ def unapplied(
     now: datetime,
     apply: tuple[Manifest, ...] = (),
     delete: tuple[Ref, ...] = (),
+    rollout: Rollout | None = None,
 ) -> PlannedChanges:
-    """A stream whose spec is not applied. What was applied before still runs, and is assessed."""
+    """A stream whose spec is not applied. What was applied before still runs, and is assessed.
+
+    `rollout` is that of a spec of which all that it runs with is applied.
+    """
     owner = children.stateful_set
     driver = None
     if owner is not None and owner.is_owned_by(stream.uid):
@@ -253,7 +260,7 @@ def unapplied(
         if is_on_volume and children.claim is None and not driver.ready:
             driver = None  # it cannot start without the claim, which the cause is about
     before = stream.status.rollout
-    rollout = not_tried(before) if cause.deliberate else before
+    rollout = rollout or (not_tried(before) if cause.deliberate else before)
     return _decide(stream, children, Outcome.of(driver, cause), now, apply, delete, rollout)
 
 
@@ -318,6 +325,7 @@ def _counted(status: StreamStatus) -> object:
         status.restarts,
         status.internal,
         status.completion_time,
+        holds(status, "Stalled"),
         rollout and (rollout.failure, rollout.last_ready_revision),
     )
 

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.objects import ControllerRevision, Object, owned_by
+from penstock.cluster.pods import DriverPod
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
 from penstock.cluster.stream_image import StreamImage
@@ -29,7 +30,7 @@ from penstock.controller.children.revision import (
 )
 from penstock.controller.image_rollout import ImageRollout
 from penstock.controller.kubernetes.api_client import KubernetesApi, KubernetesReads
-from penstock.controller.kubernetes.object_cache import ObjectCache
+from penstock.controller.kubernetes.object_cache import ObjectCache, is_newer
 from penstock.controller.metrics import OperatorMetrics
 from penstock.controller.observation import (
     ObservedChildren,
@@ -90,6 +91,17 @@ class _Known:
     """What runs in place of a revision that was given up, by a hash of what it was made from."""
     exists_until: datetime | None = None
     """Until when the stream that the cache shows is taken to exist."""
+    driver_pod: tuple[str, str] | None = None
+    """The UID and the version of the driver's pod that was last read anew."""
+
+    def has_newer(self, pod: DriverPod | None) -> bool:
+        """Whether what the cache shows of the driver's pod is older than what was read, or may be:
+        a report that is behind would say again that a query does not run.
+        """
+        if self.driver_pod is None:
+            return False
+        uid, version = self.driver_pod
+        return pod is None or pod.uid != uid or is_newer(version, pod.version)
 
 
 class StreamChanged(Exception):
@@ -146,7 +158,7 @@ class Reconciler:
         The cache shows whether there is something to do. If there is, all is read anew, and
         decided once more: a cache that is behind can delay a write, and never cause a wrong one.
         """
-        with self._metrics.reconciling() as result:
+        with self._metrics.reconciling() as result, self._images.reconciling(key):
             raw = await self._find(key)
             if raw is None:
                 self._forget(key)
@@ -217,11 +229,13 @@ class Reconciler:
         image = stream.desired.image if stream.desired is not None else None
         seen = content_hash([stream.without_status, image, observed.without_report])
         known = self._known[key]
-        if known.steady is not None and known.steady[0] == seen and now < known.steady[1]:
+        is_behind = known.has_newer(observed.driver_pod)
+        is_steady = known.steady is not None and known.steady[0] == seen and now < known.steady[1]
+        if is_steady and not is_behind:
             return reported(stream, observed, now)
         planned = reconcile(stream, self._applier.with_memory(key, observed), now)
         known.steady = (seen, now + _STEADY) if planned.steady else None
-        return planned
+        return replace(planned, is_behind=is_behind)
 
     async def _observe(
         self, key: Key, raw: Manifest, api: KubernetesReads
@@ -256,14 +270,21 @@ class Reconciler:
     async def _decide_and_apply(self, key: Key, raw: Manifest) -> PlannedChanges:
         """Writes the children. What the API server refuses is part of the decision."""
         stream, observed = await self._observe(key, raw, self._api)
-        if rollout.is_newly_ready(stream, observed.driver_pod, self._now()):
+        pod = observed.driver_pod
+        self._known[key].driver_pod = None if pod is None else (pod.uid, pod.version)
+        if rollout.is_newly_ready(stream, pod, self._now()):
             observed = replace(observed, recorded=await self._record(key, stream))
         children = self._applier.with_memory(key, observed)
         planned = reconcile(stream, children, self._now())
-        cause = await self._applier.carry_out(key, children, planned.apply, planned.delete)
+        again = self._images.may_try_again(key, stream)
+        cause = await self._applier.carry_out(
+            key, children, planned.apply, planned.delete, again=again
+        )
         if cause is None or stream.terminating:
             return planned
-        return unapplied(stream, children, cause, self._now())
+        goes_on = planned.status if cause.only_claim else None
+        begun = goes_on.rollout if goes_on is not None else None
+        return unapplied(stream, children, cause, self._now(), rollout=begun)
 
     async def _record(self, key: Key, stream: ObservedStream) -> bool:
         """Records the desired revision, and deletes the oldest record that is one too many.

@@ -100,7 +100,9 @@ def next_rollout(
     if report is not None and report.repartitions_state:
         # As long as its size takes; what follows has its time.
         return before.model_copy(update={"start_time": now})
-    if outcome.ready and children.recorded and is_newly_ready(stream, pod, now):
+    if outcome.ready and is_newly_ready(stream, pod, now):
+        if not children.recorded:  # yet: no time counts any more, and no earlier one is better
+            return before.model_copy(update={"start_time": None, "was_ready": False})
         ready = {
             "start_time": None,
             "last_ready_revision": newest.spec_hash,

@@ -154,7 +154,7 @@ class ObjectCache:
 
     def _shown(self, stream: Object) -> None:
         written, _ = self._unshown.pop(stream.key, ("", 0.0))
-        if _is_newer(written, stream.version):
+        if is_newer(written, stream.version):
             self._unshown[stream.key] = (written, self._monotonic())
 
     def _take(self, manifest: Manifest, *, listed: bool = False) -> Key | None:
@@ -162,7 +162,7 @@ class ObjectCache:
         held = self._held[kind].get(found.key)
         if held is not None and held.uid == found.uid:
             known = held.version == found.version
-            if known or not (listed or _is_newer(found.version, held.version)):
+            if known or not (listed or is_newer(found.version, held.version)):
                 return None
         self._drop(kind, found.key)
         stream = _stream_of(found)
@@ -207,7 +207,7 @@ class ObjectCache:
         held = self._held[kinds.STREAM].get(found.key)
         if held is not None and held.uid != found.uid:
             return
-        if held is not None and _is_newer(held.version, found.version):
+        if held is not None and is_newer(held.version, found.version):
             return
         self._drop(kinds.STREAM, found.key)
         self._unshown.pop(found.key, None)
@@ -236,7 +236,7 @@ def _is_soon_old(answer: Manifest | None) -> bool:
     return answer is not None and naming.LABEL_STREAM in Object(answer).labels
 
 
-def _is_newer(version: str, than: str) -> bool:
+def is_newer(version: str, than: str) -> bool:
     """Versions of one kind are numbers that grow, which Kubernetes has long promised its own."""
     if not version:
         return False

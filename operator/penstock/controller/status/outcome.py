@@ -32,6 +32,8 @@ class NotApplied:
     """When to try again, if that is known."""
     edit: EditVerdict | None = None
     """The running driver's refusal, if that is the cause."""
+    only_claim: bool = False
+    """Whether all but an existing claim is applied: the newest spec runs, with that as it is."""
 
 
 @dataclass(frozen=True)

@@ -557,3 +557,74 @@ def test_who_waits_is_counted() -> None:
     assert registry.get_sample_value(metric) == SIZE - 2
     pass_time(streams, rounds=20)
     assert registry.get_sample_value(metric) == 0
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["good", "bad"])
+def test_an_image_that_a_policy_has_refused_reaches_a_few_at_a_time(*, runs: bool) -> None:
+    streams = fleet(9)
+    no = ApiError(403, "Forbidden", "admission webhook: the registry is not on the list")
+    streams[0].api.refuse = lambda it: no if NEW in str(it.get("spec")) else None
+    upgrade(streams)
+    if not runs:
+        cannot_pull(streams, NEW)
+    pass_time(streams, rounds=20, seconds=10)
+    assert {stream.condition("Stalled").reason for stream in streams} == {"ApplyRefused"}
+    streams[0].api.refuse = lambda _: None
+    assert pass_time(streams, rounds=30, seconds=10) <= AT_ONCE
+    assert len(touched(streams)) == (len(streams) if runs else AT_ONCE)
+
+
+def test_streams_that_are_ill_and_not_applied_hold_no_place_for_ever() -> None:
+    """The image may be the cure for others."""
+    streams = fleet(9)
+    for stream in (*streams[:AT_ONCE], *streams[6:]):
+        cannot_pull([stream], samples.IMAGE)
+        stream.api.remove(stream.api.one(kinds.POD, f"{stream.key.name}-driver-0"))
+    for stream in streams[:AT_ONCE]:
+        stream.api.remove(stream.api.one(kinds.CLAIM, f"{stream.key.name}-checkpoint"))
+    pass_time(streams, rounds=30, seconds=60)
+    upgrade(streams)
+    pass_time(streams, rounds=30, seconds=60)
+    assert {image(stream) for stream in streams[AT_ONCE:]} == {NEW}
+    assert all(map(is_ready, streams[AT_ONCE:]))
+
+
+def test_a_finished_stream_does_not_run_a_given_up_edit_again() -> None:
+    stream = FakeCluster("flags-00")
+    once: dict[str, Any] = {"trigger": {"availableNow": {}}}
+    stream.apply(**once)
+    pass_time([stream], rounds=4)
+    stream.report(state=QueryState.COMPLETED)
+    pass_time([stream], rounds=4)
+    first = stream.applied_hash
+    stream.breaks_with_cores = 2
+    stream.apply(**once, executor={"cores": 2})
+    for _ in range(12):
+        pass_time([stream], rounds=1)
+        if stream.pod is not None and stream.applied_hash == first and "status" in stream.pod:
+            stream.report(state=QueryState.COMPLETED)
+    pass_time([stream], rounds=10, seconds=20)
+    assert stream.status.completion_time is not None
+    assert stream.condition("Stalled").reason == "RolledBack"
+    drivers = len(stream.drivers_started)
+    upgrade([stream])
+    pass_time([stream], rounds=10)
+    assert len(stream.drivers_started) == drivers
+
+
+def test_an_edit_of_a_stream_that_went_back_begins_with_the_image_that_ran() -> None:
+    """While it waits for the next image, which does not run for others."""
+    streams, bad = fleet(9), "bad:image"
+    last = streams[-1]
+    cannot_pull([last], bad)
+    upgrade(streams, bad)
+    pass_time(streams, rounds=30, seconds=10)
+    pass_time(streams, rounds=25, seconds=30)
+    assert last.condition("Stalled").reason == "RolledBack"
+    cannot_pull(streams[:AT_ONCE], NEW)
+    upgrade(streams)
+    pass_time(streams, rounds=24, seconds=30)
+    last.apply(executor={"cores": 2})
+    pass_time(streams, rounds=4, seconds=30)
+    assert is_ready(last)
+    assert image(last) == samples.IMAGE

@@ -470,3 +470,70 @@ def test_an_operator_that_dies_at_any_write_of_a_rollback(
     assert spec_hash(cluster) == before
     assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
     assert cluster.drivers_started.count(samples.desired(**edit).pod_hash) <= 1 + (edit is QUERY)
+
+
+def test_without_a_record_an_edit_that_has_run_is_never_given_up(cluster: FakeCluster) -> None:
+    """There is an older one to go back to: no reason to, a month later."""
+    no = ApiError(403, "Forbidden", "exceeded quota: count/controllerrevisions.apps")
+    cluster.api.refuse = lambda it: no if it["kind"] == "ControllerRevision" else None
+    cluster.apply(**POD)
+    cluster.settle()
+    for _ in range(3):
+        cluster.clock.advance(3600)
+        steps(cluster, 1)
+    cluster.report(state=QueryState.RESTARTING, query_restarts=1, last_failure=samples.FAILURE)
+    for _ in range(3):
+        cluster.clock.advance(3600)
+        cluster.reconcile()
+    assert spec_hash(cluster) == edited_hash(cluster, POD)
+    assert cluster.condition("Stalled").status == "False"
+    cluster.api.refuse = lambda _: None
+    cluster.report(query_restarts=1)
+    cluster.settle()
+    assert cluster.status.rollout is not None
+    assert cluster.status.rollout.last_ready_revision == edited_hash(cluster, POD)
+
+
+def test_a_claim_that_cannot_grow_keeps_no_edit_from_its_rollout(cluster: FakeCluster) -> None:
+    """A good one is what a bad one goes back to, and that one is given up."""
+    no = ApiError(403, "Forbidden", "only dynamically provisioned pvc can be resized")
+    cluster.api.refuse = lambda it: no if it["kind"] == "PersistentVolumeClaim" else None
+    large: dict[str, Any] = {"checkpoint": {"volume": {"size": "50Gi"}}}
+    cluster.apply(**large)
+    cluster.settle()
+    good = {**large, "queryName": "good"}
+    cluster.apply(**good)
+    cluster.settle()
+    assert cluster.condition("Stalled").reason == "ApplyRefused"
+    assert cluster.status.rollout is not None
+    assert cluster.status.rollout.last_ready_revision == edited_hash(cluster, good)
+    fails(cluster, {**large, **QUERY}, QueryState.FAILED, last_failure=BROKEN)
+    cluster.clock.advance(60)
+    steps(cluster)
+    assert cluster.applied_hash == edited_hash(cluster, good)
+
+
+def test_an_older_look_at_the_pod_says_nothing(cluster: FakeCluster) -> None:
+    """The operator's own write is shown before the pod that it was about."""
+    cluster.fall_behind()
+    cluster.clock.advance(60)
+    cluster.report(state=QueryState.RESTARTING, query_restarts=1, last_failure=samples.FAILURE)
+    cluster.show_but(kinds.CLAIM)
+    cluster.report(query_restarts=1)
+    cluster.reconcile()
+    assert cluster.condition("Ready").status == "True"
+    cluster.show_but(kinds.POD)
+    assert cluster.reconcile() == []
+    assert cluster.condition("Ready").status == "True"
+
+
+def test_a_claim_that_its_watch_has_yet_to_show_is_not_missing() -> None:
+    cluster = FakeCluster()
+    cluster.fall_behind()
+    cluster.apply()
+    cluster.show_but(kinds.CLAIM)
+    cluster.reconcile()
+    cluster.clock.advance(1)
+    cluster.show_but(kinds.CLAIM)
+    assert cluster.reconcile() == []
+    assert cluster.condition("Stalled").status == "False"

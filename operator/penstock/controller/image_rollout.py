@@ -14,6 +14,8 @@ from heapq import nsmallest
 from math import inf
 from typing import NamedTuple
 
+from penstock.api.quantities import milliseconds
+from penstock.api.v1alpha1.rollout import RolloutPolicy
 from penstock.cluster.kinds import Key
 from penstock.cluster.lenient_fields import mapping
 from penstock.cluster.stream import Stream
@@ -26,7 +28,7 @@ log = logging.getLogger(__name__)
 # Three thousand streams are not counted at each look at one of them.
 _COUNTED_FOR = timedelta(seconds=1)
 # As long as a rollout has by default: whoever is Stalled by then has another cause.
-_PATIENCE = timedelta(minutes=10)
+_PATIENCE = timedelta(milliseconds=milliseconds(RolloutPolicy().deadline))
 
 
 class ImageRollout:
@@ -143,8 +145,8 @@ class ImageRollout:
             for ready, keys in waiting.items()
             for key in nsmallest(max(0, self._max_unavailable - busy[ready]), keys)
         ]
-        self._places = inf if runs else self._max_unavailable - busy[True] - len(self._turns)
         self._room = self._max_unavailable - busy[True] - len(self._turns)
+        self._places = inf if runs else self._room
         for key in self._turns:
             self._wake(key)
 
@@ -184,8 +186,7 @@ def _image_that_it_has(stream: Stream, found: StreamImage) -> str:
 
 def _runs_again(stream: Stream, image: str) -> bool:
     """Whether an edit runs a query again that has finished, whatever its image."""
-    is_done = stream.has_finished(_revision(stream, image)) or _is_given_up(stream, image)
-    return not is_done
+    return not (stream.has_finished(_revision(stream, image)) or _is_given_up(stream, image))
 
 
 def _is_given_up(stream: Stream, image: str) -> bool:

@@ -15,7 +15,7 @@ WORKERS ?= 4
 # When make began, in seconds since 1970.
 STARTED := $(shell date +%s)
 
-.PHONY: help demo demo-cluster check test test-all prepare tools static lint types images push wheel data-source generate docs bench-latency format cluster-up cluster-down clean
+.PHONY: help demo demo-cluster check test test-all prepare tools static lint types images push wheel data-source generate lock docs bench-latency format cluster-up cluster-down clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -83,6 +83,14 @@ $(DATA_SOURCE): $(wildcard connector/src/dev/penstock/spark/*.java) connector/bu
 
 generate: $(STAMP) ## Write the files that are generated from the models
 	$(PYTHON) -m scripts.generate
+
+# uv, because pip cannot resolve for another Python and another architecture. What it writes names no index.
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.13 --generate-hashes --upgrade --no-annotate \
+  --constraint constraints.txt --custom-compile-command 'make lock'
+lock: $(STAMP) ## Write the hashes of the Python packages in the images, from constraints.txt
+	$(LOCK) pyproject.toml --extra operator --output-file images/operator/requirements.txt
+	$(LOCK) pyproject.toml --extra driver --output-file images/spark/requirements.txt
+	echo 'setuptools>=77' | $(LOCK) - --output-file images/build-requirements.txt
 
 docs: $(STAMP) ## Build the documentation as a site, in build/docs, and check its links
 	$(BIN)/zensical build --strict

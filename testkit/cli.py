@@ -19,7 +19,7 @@ from testkit.kafka.jars import connector_jars, kafka_jars
 from testkit.plugins.missing_parts import in_ci
 from testkit.tools import tool_names, tools
 from testkit.tools.debian import promtool
-from testkit.tools.pins import LOCAL_TOOLS
+from testkit.tools.pins import LOCAL_TOOLS, debian_release
 
 _TOOLS = (*LOCAL_TOOLS, *CLIENTS)
 
@@ -91,7 +91,8 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _build_images(*, node_base: bool) -> None:
-    ensure_base()  # once, for the builds that start with it at the same time
+    # Once, before the builds that start with it at the same time.
+    ensure_base(debian_release("images"))
     with ThreadPoolExecutor(1) as pool:
         base = pool.submit(ensure_node_base) if node_base else None
         build_images(image_names())

@@ -24,7 +24,7 @@ from testkit.images.node_image import ensure_node_image
 from testkit.paths import CHECKOUT
 from testkit.plugins.figures import RecordFigure
 from testkit.tools import tool
-from testkit.tools.pins import kubernetes_version
+from testkit.tools.pins import debian_release, kubernetes_version
 
 pytestmark = pytest.mark.timeout(2400)
 
@@ -49,7 +49,8 @@ def pulls(folder: Path) -> Iterator[dict[str, str]]:
     node = f"{PUBLIC}/kindest/node:{kubernetes_version()}"
     (folder / "registry").mkdir()
     with registry_on_loopback(folder / "registry") as registry:
-        _push(ensure_base(), base_ref(), registry)
+        for release in {debian_release("images"), debian_release("node")}:
+            _push(ensure_base(release), base_ref(release), registry)
         digest = _push(ensure_node_image(), node, registry)
         (folder / "registries.conf").write_text(_mirror(registry))
         programs = folder / "bin"

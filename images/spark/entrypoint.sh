@@ -22,7 +22,7 @@ while eval "[ -n \"\${SPARK_JAVA_OPT_$n+set}\" ]"; do
 done
 
 # The jars in the order of their names, as in the archive of classes (train.py).
-jars=$(printf '%s:' /opt/venv/lib/python3.11/site-packages/pyspark/jars/*.jar)
+jars=$(printf '%s:' /opt/venv/lib/python3.13/site-packages/pyspark/jars/*.jar)
 
 # spark.master: only on Kubernetes does Spark read the secret of its RPC from a file, and an executor
 # asks its driver for the configuration, spark.master included, over this RPC.

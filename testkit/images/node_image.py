@@ -81,7 +81,8 @@ def is_own(ref: str) -> bool:
 def _own_ref() -> str:
     found = kubernetes_version()
     programs = [tool_key(name) for name in _PROGRAMS]
-    key = content_hash(_ASSETS, HERE / "images" / "program_image.py", programs, debian_release())
+    release = debian_release("node")
+    key = content_hash(_ASSETS, HERE / "images" / "program_image.py", programs, release)
     return f"localhost/penstock/node:{found}-{key}"
 
 
@@ -109,7 +110,7 @@ def _build(ref: str) -> None:
 
 def ensure_node_base() -> None:
     """Builds our own image's layer of Debian packages, if it is missing."""
-    ensure_base()
+    ensure_base(debian_release("node"))
     dockerfile = _ASSETS / "Dockerfile"
     engine().build(_ASSETS, dockerfile, "localhost/penstock/node-base:latest", target="base")
 

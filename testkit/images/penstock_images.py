@@ -1,6 +1,7 @@
 """Penstock's images. Their tags are hashes of the content that they are built from."""
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -15,10 +16,12 @@ from testkit.engine.container_engine import engine
 from testkit.errors import ClusterError
 from testkit.images.base_image import ensure_base
 from testkit.paths import CHECKOUT, cache_dir
+from testkit.tools.pins import debian_release
 
 _KEPT = 3
 # Engines also compare times when they decide whether a cached layer is still valid.
 _FIXED_TIME = 1_577_836_800
+_DIGEST = re.compile(r"^(FROM \S+)@sha256:[0-9a-f]{64}", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class _Recipe:
 
 
 _CONNECTOR = ("connector/build", "connector/resources", "connector/src")
-_PACKAGE = ("pyproject.toml", "constraints.txt", "operator/penstock", "images/requirements.py")
+_PACKAGE = ("images/build-requirements.txt", "pyproject.toml", "operator/penstock")
 _RECIPES = {
     "operator": _Recipe(
         "images/operator/Dockerfile", ("images/operator", *_PACKAGE), ("README.md",)
@@ -68,7 +71,7 @@ def build_images(which: Sequence[str]) -> dict[str, str]:
     refs = {name: image_ref(name) for name in which}
     missing = [name for name, ref in refs.items() if not engine().has_image(ref)]
     if missing:
-        ensure_base()
+        ensure_base(debian_release("images"))
 
     def build(name: str) -> None:
         build_as(name, refs[name])
@@ -93,19 +96,26 @@ def build_example_images(spark: str) -> dict[str, str]:
         image = f"example-{name}"
         refs[name] = f"localhost/penstock/{image}:{content_hash(spark, folder)}"
         if not engine().has_image(refs[name]):
-            ensure_base()
+            ensure_base(debian_release("images"))
             print_progress(f"building {refs[name]}")
             engine().build(folder, folder / "Dockerfile", refs[name], SPARK_IMAGE=spark)
             _remove_old_images(image)
     return refs
 
 
-def build_as(name: str, ref: str, **arguments: str) -> None:
-    """Builds an image under this reference, with these values of its Dockerfile's ARGs."""
-    ensure_base()
+def build_as(name: str, ref: str, *, base_by_digest: bool = False, **arguments: str) -> None:
+    """Builds an image under this reference, with these values of its Dockerfile's ARGs.
+
+    Tests take the base image by its tag: one that was built here has no such digest.
+    """
+    ensure_base(debian_release("images"))
     print_progress(f"building {ref}")
     with _context(_RECIPES[name]) as context:
-        engine().build(context, context / _RECIPES[name].dockerfile, ref, **arguments)
+        dockerfile = context / _RECIPES[name].dockerfile
+        if not base_by_digest:
+            dockerfile.write_text(_DIGEST.sub(r"\1", dockerfile.read_text()))
+            os.utime(dockerfile, (_FIXED_TIME, _FIXED_TIME))
+        engine().build(context, dockerfile, ref, **arguments)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from testkit.commands import print_progress, run
 from testkit.content_hash import build_once
 from testkit.errors import ClusterError
 from testkit.paths import cache_dir
-from testkit.tools.pins import debian_release
 
 _HINT = "Needs Debian's packages: try `apt-get update`."
 _NEEDS_OF_REDIS = ("redis-tools", "libatomic1", "libjemalloc2", "liblzf1")
@@ -44,7 +43,7 @@ def debian_program(package: str, program: str, *needs: str) -> Path:
         return installed
     if not system_packages.is_debian():
         raise ClusterError(f"This machine lacks {program}: install {package}, see its website.")
-    folder = cache_dir("tools") / f"debian-{debian_release()}-{package}"
+    folder = cache_dir("tools") / f"debian-{package}"
     return build_once(folder, partial(_unpack, (package, *needs))) / "usr" / "bin" / program
 
 

@@ -5,7 +5,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from testkit.errors import ClusterError
 from testkit.paths import HERE
@@ -69,12 +69,12 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _pins() -> dict[str, dict[str, Any]]:
-    return {name: pin for name, pin in _versions().items() if isinstance(pin, dict)}
+    return {name: pin for name, pin in _versions().items() if name != "debian"}
 
 
-def debian_release() -> str:
-    """The Debian release of every image."""
-    return str(_versions()["debian"])
+def debian_release(use: Literal["images", "node"]) -> str:
+    """The Debian release of Penstock's images, or of the cluster's node."""
+    return str(_versions()["debian"][use])
 
 
 def kubernetes_version() -> str:

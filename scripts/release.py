@@ -2,7 +2,7 @@
 
     python -m scripts.release images REGISTRY
     python -m scripts.release push REGISTRY [--plain-http]      # images and chart
-    python -m scripts.release chart REGISTRY [--plain-http]
+    python -m scripts.release chart REGISTRY [--digest IMAGE=SHA256:...] [--plain-http]
     python -m scripts.release wheel FOLDER
 
 The version is that of operator/penstock/__init__.py. REGISTRY is a host with a path, such as
@@ -13,17 +13,19 @@ oci://REGISTRY/charts/penstock.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
-from penstock import __version__
+from penstock import DISTRIBUTION, __version__
 from penstock.local.tools.jars import DATA_SOURCE
 from testkit.commands import run
-from testkit.engine.container_engine import engine
+from testkit.engine.container_engine import engine, registry_is_reachable
 from testkit.errors import ClusterError
 from testkit.images.penstock_images import build_as
 from testkit.kafka.jars import compile_connector, s3a_jars, spark_connector_jars
@@ -32,6 +34,7 @@ from testkit.tools import tool
 from testkit.tools.installed import installed
 
 IMAGES = ("operator", "spark")
+NO_DIGESTS: Mapping[str, str] = MappingProxyType({})
 _CHART = CHECKOUT / "charts" / "penstock"
 _PUSH_SECONDS = 900
 
@@ -44,7 +47,8 @@ def build_images(registry: str) -> dict[str, str]:
     """Builds the images of the release under their published names, and returns these."""
     refs = image_refs(registry)
     for name, ref in refs.items():
-        build_as(name, ref, VERSION=__version__, REVISION=_revision())
+        by_digest = registry_is_reachable()
+        build_as(name, ref, base_by_digest=by_digest, VERSION=__version__, REVISION=_revision())
     return refs
 
 
@@ -56,18 +60,25 @@ def push_images(registry: str, *, plain_http: bool = False) -> None:
         engine().run("push", *plain, ref, timeout=_PUSH_SECONDS)
 
 
-def push_chart(registry: str, *, images: str = "", plain_http: bool = False) -> str:
-    """Packages the chart with the released images as its defaults; returns its address.
+def push_chart(
+    registry: str,
+    *,
+    images: str = "",
+    digests: Mapping[str, str] = NO_DIGESTS,
+    plain_http: bool = False,
+) -> str:
+    """Packages the chart with the released images as its defaults; returns its address and digest.
 
     `images` is the registry as the cluster reaches it, where that differs.
     """
     helm, target = _helm(), f"oci://{registry}/charts"
     with tempfile.TemporaryDirectory() as folder:
-        chart = chart_for(images or registry, Path(folder))
+        chart = chart_for(images or registry, Path(folder), digests)
         run([helm, "package", chart, "--destination", folder])
         (archive,) = Path(folder).glob("penstock-*.tgz")
-        run([helm, "push", archive, target, *(["--plain-http"] if plain_http else [])])
-    return f"{target}/penstock"
+        pushed = run([helm, "push", archive, target, *(["--plain-http"] if plain_http else [])])
+    (digest,) = re.findall(r"^Digest: (sha256:[0-9a-f]{64})$", pushed, re.MULTILINE)
+    return f"{target}/penstock@{digest}"
 
 
 @cache
@@ -81,12 +92,15 @@ def build_wheel(folder: Path) -> Path:
     compile_connector(DATA_SOURCE, spark_connector_jars(), s3a_jars())
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
     run([*command, folder, CHECKOUT], timeout=300)
-    (wheel,) = folder.glob(f"penstock-{__version__}-*.whl")
+    (wheel,) = folder.glob(f"{DISTRIBUTION.replace('-', '_')}-{__version__}-*.whl")
     return wheel
 
 
-def chart_for(registry: str, folder: Path) -> Path:
-    """A copy of the chart, in the folder, whose defaults name the images in the registry."""
+def chart_for(registry: str, folder: Path, digests: Mapping[str, str] = NO_DIGESTS) -> Path:
+    """A copy of the chart, in the folder, whose defaults name the images in the registry.
+
+    An image with a digest is named by it: whoever can move a tag changes no installation.
+    """
     copy = shutil.copytree(_CHART, folder / "penstock")
     values = copy / "values.yaml"
     text = values.read_text()
@@ -95,6 +109,11 @@ def chart_for(registry: str, folder: Path) -> Path:
         if unpublished not in text:
             raise ClusterError(f"values.yaml does not name the image{unpublished}")
         text = text.replace(unpublished, f" {registry}/{name}")
+    if digest := digests.get("operator"):
+        text = text.replace('\n  digest: ""', f"\n  digest: {digest}", 1)
+    if digest := digests.get("spark"):
+        spark = image_refs(registry)["spark"]
+        text = text.replace(f" {spark}\n", f" {spark}@{digest}\n", 1)
     values.write_text(text)
     return copy
 
@@ -125,8 +144,19 @@ def _parser() -> argparse.ArgumentParser:
         commands.add_parser(name).add_argument("registry")
     for name in ("push", "chart"):
         commands.choices[name].add_argument("--plain-http", action="store_true")
+    commands.choices["chart"].add_argument(
+        "--digest", action="append", default=[], type=_digest, metavar="IMAGE=SHA256:..."
+    )
     commands.add_parser("wheel").add_argument("folder", type=Path)
     return parser
+
+
+def _digest(word: str) -> tuple[str, str]:
+    """The image and the digest in a word such as operator=sha256:..."""
+    found = re.fullmatch(rf"({'|'.join(IMAGES)})=(sha256:[0-9a-f]{{64}})", word)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{word!r} is not IMAGE=sha256:..., with 64 hex digits")
+    return found[1], found[2]
 
 
 def _run(given: argparse.Namespace) -> Iterator[str]:
@@ -139,8 +169,11 @@ def _run(given: argparse.Namespace) -> Iterator[str]:
         yield from build_images(given.registry).values()
     if given.command == "push":
         push_images(given.registry, plain_http=given.plain_http)
-    if given.command in ("push", "chart"):
+    if given.command == "push":
         yield push_chart(given.registry, plain_http=given.plain_http)
+    if given.command == "chart":
+        digests = dict(given.digest)
+        yield push_chart(given.registry, digests=digests, plain_http=given.plain_http)
 
 
 if __name__ == "__main__":

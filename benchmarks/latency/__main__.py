@@ -21,6 +21,7 @@ from benchmarks.latency.cpu import machine_seconds
 from benchmarks.latency.measurement import PARTITIONS, Bench, Plan
 from benchmarks.latency.result import Machine, Result
 from benchmarks.latency.variants import QUICK, VARIANTS
+from penstock import __version__
 from testkit.commands import run
 from testkit.kafka.broker import running_broker
 from testkit.kafka.jars import connector_jars, kafka_jars
@@ -155,7 +156,7 @@ def _versions() -> dict[str, str]:
 
     programs = stream_programs()
     return {
-        "Penstock": version("penstock"),
+        "Penstock": __version__,
         "Spark": version("pyspark"),
         "Spark's kafka-clients": _jar(connector_jars(), "kafka-clients"),
         "Kafka broker": _jar(kafka_jars(), "kafka_2.13"),

@@ -15,7 +15,7 @@ from importlib import resources
 from io import TextIOWrapper
 from math import inf
 
-from penstock import __version__
+from penstock import DISTRIBUTION, __version__, how_to_install
 from penstock.client import arguments as client_arguments
 from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
 from penstock.local import options as run_options
@@ -136,7 +136,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     validate.add_argument(
         "--spark",
         action="store_true",
-        help="let Spark analyze the queries too; requires Java 17 and penstock[driver]",
+        help=f"let Spark analyze the queries too; requires Java 17 and {DISTRIBUTION}[driver]",
     )
     _add_pod_security(validate, "the operator's chart value podSecurity")
     validate.set_defaults(command=_validate)
@@ -418,8 +418,7 @@ def _client(name: str, options: argparse.Namespace) -> int:
         return run(name, options)
     except ImportError as error:
         print(
-            f"penstock {name} requires {error.name}: install penstock[client] "
-            "(in a checkout: pip install '.[client]')",
+            f"penstock {name} requires {error.name}: {how_to_install('client')}",
             file=sys.stderr,
         )
         return 2
@@ -440,8 +439,7 @@ def _validate(options: argparse.Namespace) -> int:
             )
     except ImportError as error:
         print(
-            f"--spark requires {error.name}: install penstock[driver] "
-            "(in a checkout: pip install '.[driver]')",
+            f"--spark requires {error.name}: {how_to_install('driver')}",
             file=sys.stderr,
         )
         return 2

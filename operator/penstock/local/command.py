@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from penstock import how_to_install
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import driver_memory
@@ -132,8 +133,7 @@ def pyspark_folder() -> Path:
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
         raise CommandError(
-            "Spark is not installed: install penstock[local] "
-            "(in a checkout: pip install '.[local]')",
+            f"Spark is not installed: {how_to_install('local')}",
             code=2,
         )
     return Path(pyspark.origin).parent

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock import how_to_install
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver import main
@@ -143,8 +144,7 @@ def _choose_view(
         return PlainView(info)
     if importlib.util.find_spec("rich") is None:
         print_message(
-            "showing log lines, because the live view is not installed: install penstock[local] "
-            "(in a checkout: pip install '.[local]')"
+            f"showing log lines, because the live view is not installed: {how_to_install('local')}"
         )
         return PlainView(info)
     from penstock.local.view.live import LiveView

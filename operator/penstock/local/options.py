@@ -6,14 +6,15 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock import DISTRIBUTION
 from penstock.local.errors import CommandError
 
-DESCRIPTION = """
+DESCRIPTION = f"""
 Run a stream on this machine, in one JVM with a task slot for each partition.
 
 This is the same driver that runs in a pod. Ctrl-C stops it cleanly; the next run continues from
-the checkpoint. Requires penstock[local] and Java 17 or newer, which penstock[java] brings too
-(in a checkout: pip install '.[local,java]').
+the checkpoint. Requires {DISTRIBUTION}[local] and Java 17 or newer, which the extra `java` brings
+too (in a checkout: pip install '.[local,java]').
 """
 EPILOG = """
 examples:

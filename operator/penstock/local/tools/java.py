@@ -9,14 +9,14 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from penstock import how_to_install
 from penstock.local.errors import CommandError
 
 MINIMUM_VERSION = 17
 _NEED = f"Spark needs Java {MINIMUM_VERSION} or newer"
 _INSTALL = (
     f"{_NEED}: install it (Debian: openjdk-17-jre-headless; "
-    "macOS: temurin), set JAVA_HOME, or install it as a Python package: penstock[java] "
-    "(in a checkout: pip install '.[java]')"
+    f"macOS: temurin), set JAVA_HOME, or, as a Python package, {how_to_install('java')}"
 )
 # Another Java may be there, and would still not be taken.
 _CORRECT_HOME = (

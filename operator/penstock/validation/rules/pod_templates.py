@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from penstock import DISTRIBUTION
 from penstock.api.problem import NOT_JUDGED, FieldPath, Problem, dotted
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.validation.rules.pod_security import mappings
@@ -69,7 +70,7 @@ def find_problems(spec: StreamSpec) -> Iterator[Problem]:
             yield Problem(
                 NOT_JUDGED,
                 f"spec.{name}.podTemplate: its fields were not checked, which needs "
-                "penstock[operator]",
+                f"{DISTRIBUTION}[operator]",
                 "notice",
                 path,
             )

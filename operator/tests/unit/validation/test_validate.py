@@ -122,7 +122,7 @@ def test_spark_option_without_spark_says_what_to_install(
     monkeypatch.setitem(sys.modules, "penstock.local.spark_analyzer", None)
     assert main(["validate", "--spark", write(file, GOOD)]) == 2
     assert (
-        "install penstock[driver] (in a checkout: pip install '.[driver]')"
+        "install penstock-streams[driver] (in a checkout: pip install '.[driver]')"
         in capsys.readouterr().err
     )
 
@@ -327,7 +327,7 @@ def test_a_null_is_a_warning(file: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_without_the_client_of_kubernetes_a_template_is_not_judged(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A notice, in an installation without penstock[operator]."""
+    """A notice, in an installation without penstock-streams[operator]."""
     monkeypatch.setattr(pod_templates, "_models", lambda: None)
     template = {"spec": {"nodeSelektor": {"disk": "ssd"}}}
     it = manifest("it", changed(KAFKA_TO_KAFKA, "driver.podTemplate", template))

@@ -1,4 +1,4 @@
-"""What `penstock[driver]` installs is enough for pyspark's own modules."""
+"""What `penstock-streams[driver]` installs is enough for pyspark's own modules."""
 
 from __future__ import annotations
 

@@ -57,9 +57,19 @@ class WorkerFailed(Exception):
 
 def judge_texts(spec: StreamSpec) -> tuple[Problem, ...]:
     """The verdict on a spec's texts. Blocks for about a minute at most; call it from any thread."""
-    custom = spec.source.custom
-    texts = (spec.transform.sql, spec.transform.python, None if custom is None else custom.schema_)
-    return problems_of_texts(spec) if texts == (None, None, None) else _judge().judge(spec)
+    return _judge().judge(spec) if _texts(spec) else problems_of_texts(spec)
+
+
+def _texts(spec: StreamSpec) -> list[str]:
+    """The fields with a text that may cost its reader dear."""
+    kafka, custom = spec.source.kafka, spec.source.custom
+    texts = {
+        "transform.sql": spec.transform.sql,
+        "transform.python": spec.transform.python,
+        "source.kafka.topicPattern": None if kafka is None else kafka.topic_pattern,
+        "source.custom.schema": None if custom is None else custom.schema_,
+    }
+    return [f"spec.{field}" for field, text in texts.items() if text is not None]
 
 
 @cache
@@ -185,6 +195,7 @@ def _why(code: int) -> str:
 
 
 def _not_judged(spec: StreamSpec, why: str) -> tuple[Problem, ...]:
-    path = "spec.transform.python" if spec.transform.sql is None else "spec.transform.sql"
-    message = f"{path} {why}. So Penstock does not judge it: the driver tries it"
+    message = (
+        f"{' or '.join(_texts(spec))} {why}. So Penstock does not judge it: the driver tries it"
+    )
     return (Problem(NOT_JUDGED, message, "notice"),)

@@ -20,6 +20,7 @@ from penstock.api.problem import NOT_JUDGED, Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.sql.judge import judge_sql
 from penstock.validation.python_transform import judge_python
+from penstock.validation.rules.kafka import judge_pattern
 
 MAX_CPU_SECONDS = 2.0
 """For a request. The largest text within the bounds of `sql/statement.py` takes about half."""
@@ -32,8 +33,10 @@ _MAX_CALLS = 10_000
 
 
 def problems_of_texts(spec: StreamSpec) -> tuple[Problem, ...]:
-    """Judges the SQL and the Python of a spec, in this process. Raises only MemoryError."""
-    return (*judge_sql(spec), *judge_python(spec))
+    """Judges the SQL, the Python and the topics' pattern of a spec, in this process. Raises only
+    MemoryError.
+    """
+    return (*judge_sql(spec), *judge_python(spec), *judge_pattern(spec))
 
 
 def main() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 from penstock.api.v1alpha1.changes import Change, change_of, without_live, without_query
 from penstock.api.v1alpha1.spec import StreamSpec
 from penstock.contract.secrets import kafka_secret_keys
 from penstock.contract.sizing import executors_run_python
+
+# The driver plans most queries in one or two seconds.
+ANSWER_WITHIN: Final = timedelta(seconds=30)
 
 
 def parts_of_pod(raw: Mapping[str, Any], spec: StreamSpec) -> list[Any]:

@@ -15,12 +15,11 @@ from penstock.cluster.objects import StatefulSet
 from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.contract.edits import ANSWER_WITHIN
 from penstock.controller.children.revision import Revision, config_map
 from penstock.controller.observation import ObservedChildren, ObservedStream
 from penstock.controller.status.outcome import NotApplied, edit_to_judge, edit_to_take, refused_edit
 
-# The driver plans most queries in one or two seconds.
-ANSWER_WITHIN = timedelta(seconds=30)
 # It stops a query after its next commit, for which it waits ten seconds.
 TAKE_WITHIN = timedelta(seconds=60)
 

@@ -53,6 +53,8 @@ _STEP_TIMEOUTS = {
     Action.REPARTITION_STATE: _REPARTITIONING_SECONDS,
     Action.START_QUERY: _LONG_STEP_SECONDS,
     Action.DISCOVER: 300.0,
+    # A file server with thousands of files of state.
+    Action.CHECK_CHECKPOINT: 300.0,
 }
 _LOOK_SECONDS = 1.0
 _REPLACED = "The edited query takes the place of the one that ran"

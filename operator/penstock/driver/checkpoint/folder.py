@@ -114,17 +114,27 @@ class CheckpointFolder:
 
     def _state_stores(self, partitions: Iterable[str]) -> list[Store]:
         """The stores of the state; none if they are in another format than is known here."""
-        stores = []
+        versions: dict[str, dict[str, int]] = {}
         for partition in sorted(partitions):
-            of_partition = []
+            of_partition = {}
             for store in (partition, *(f"{partition}/{n}" for n in self.files.folders(partition))):
                 names = self.files.names(store)
                 if any(map(is_other_version, names)):
                     return []
-                if files := self._versions(store, names):
-                    of_partition.append(Store(store, files))
-            stores += of_partition or [Store(partition, {})]
-        return stores
+                if found := {name: n for name in names if (n := version_of(name)) is not None}:
+                    of_partition[store] = found
+            versions |= of_partition or {partition: {}}
+        recent = {
+            f"{store}/{name}"
+            for store, files in versions.items()
+            for name, number in files.items()
+            if number > max(files.values()) - _CHECKED_VERSIONS
+        }
+        cut = recent - self.files.whole(recent)
+        return [
+            Store(store, {name: f"{store}/{name}" not in cut for name in files})
+            for store, files in versions.items()
+        ]
 
     def _remove_left(self, files: Files, partitions: Iterable[str]) -> None:
         """Removes partitions of the state that no batch has, or has any more.
@@ -146,15 +156,6 @@ class CheckpointFolder:
         for operator in filter(str.isdecimal, self.files.folders("state")):
             for partition in filter(str.isdecimal, self.files.folders(f"state/{operator}")):
                 yield f"state/{operator}/{partition}"
-
-    def _versions(self, store: str, names: Iterable[str]) -> dict[str, bool]:
-        """The files of a store, and whether they are whole."""
-        versions = {name: n for name in names if (n := version_of(name)) is not None}
-        since = max(versions.values(), default=0) - _CHECKED_VERSIONS
-        return {
-            name: number <= since or self.files.is_whole(f"{store}/{name}")
-            for name, number in versions.items()
-        }
 
     def check_sink(self, spec: StreamSpec) -> None:
         """Raises DriverError if the sink would lack batches; a query may run."""

@@ -24,6 +24,7 @@ from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
+from penstock.driver.background import newest_in_background
 from penstock.driver.failures import Failure
 from penstock.driver.kubernetes.api import OwnStream
 from penstock.driver.logs import log_event
@@ -115,6 +116,9 @@ class FollowedStream:
         """On the newest spec that could be judged."""
         self._judge_again_at = 0.0
         self._judge: Judge = lambda stream: None
+        self._untold = -1
+        """The generation about which Spark cannot tell anything in time."""
+        self._hand_to_judge = self._ask_judge
         self._document: StreamDocument | None = None
         self._newest: StreamDocument | None = None
         self._is_behind = False
@@ -134,6 +138,8 @@ class FollowedStream:
         """Asks for stream and document now, and then after each change, in a thread."""
         self.look(own.stream)
         self._fetch(own)
+        # A plan may take long. Live fields and a later edit are taken meanwhile.
+        self._hand_to_judge = newest_in_background(self._ask_judge, "edit")
 
         def run() -> None:
             while True:
@@ -160,14 +166,15 @@ class FollowedStream:
     def refresh(self, stream: Stream, own: OwnStream) -> None:
         """Takes the live fields and a new document, and has another spec judged.
 
-        The judge raises where it cannot tell, and is asked again.
+        The judge raises where it cannot tell now, and is asked again; TimeoutError where it cannot
+        tell at all.
         """
         self._take_live(stream)
         self._is_behind = self._newest is not None and not self._newest.is_wanted(stream)
         if self._is_behind:
             self._fetch(own)
         if not self._is_judged(stream):
-            self._ask_judge(stream)
+            self._hand_to_judge(stream)
 
     def _take_live(self, stream: Stream) -> None:
         """With an invalid spec they stay as they are."""
@@ -196,13 +203,21 @@ class FollowedStream:
 
     def _is_judged(self, stream: Stream) -> bool:
         known = self.verdict
+        if stream.generation == self._untold:
+            return True
         if known is None or known.generation != stream.generation:
             return False
         return known.refusal is None or time.monotonic() < self._judge_again_at
 
     def _ask_judge(self, stream: Stream) -> None:
+        if self._is_judged(stream):
+            return  # while it waited for its turn
         try:
             failure = self._judge(stream)
+        except TimeoutError as error:
+            log_event("Spark cannot tell about an edit before it is applied", why=str(error))
+            self._untold = stream.generation
+            return
         except (Exception, SystemExit):  # the user's Python may exit
             return
         now = datetime.now(UTC).replace(microsecond=0)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.stream import Stream
+from penstock.contract.edits import ANSWER_WITHIN
 from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
+from penstock.driver.background import repeat_in_background
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.storage.files import Checkpoints
 from penstock.driver.environment import Environment
@@ -19,6 +24,7 @@ from penstock.driver.kafka.security import check_secrets
 from penstock.driver.spark import executors, query, state_partitions
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 # What Spark plans a query from.
@@ -28,6 +34,11 @@ _QUERY = (
 )  # fmt: skip
 # What only the next process has. (The operator compares the images: a spec may name none.)
 _PROCESS = ("dependencies", "driver", "spark_conf")
+# Later, the operator does not wait for the answer any more.
+_PLAN_SECONDS = ANSWER_WITHIN.total_seconds()
+# A job gets a core at once, or as soon as a batch has ended.
+_WITHOUT_CORE_SECONDS = 5.0
+_LOOK_SECONDS = 0.5
 
 
 def asks_spark(running: StreamSpec, edited: StreamSpec) -> bool:
@@ -41,6 +52,53 @@ def asks_spark(running: StreamSpec, edited: StreamSpec) -> bool:
 
 def _same(running: StreamSpec, edited: StreamSpec, fields: tuple[str, ...]) -> bool:
     return bool(attrgetter(*fields)(running) == attrgetter(*fields)(edited))
+
+
+class _Jobs:
+    """The jobs that planning runs, such as for the schema of a file, beside a query.
+
+    The tasks of continuous and real-time mode never end. If they hold all cores, such a job would
+    wait until the query fails, and then take the cores from it.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self.cancelled: str | None = None
+        """Why they were."""
+        self._context = context
+        self._group = f"penstock-edit-{uuid.uuid4()}"
+        self._began = time.monotonic()
+        self._worked_at: dict[int, float] = {}
+
+    @contextmanager
+    def bounded(self) -> Iterator[None]:
+        """Cancels the jobs that this thread starts in the block, once they are not worth waiting
+        for.
+        """
+        self._context.setJobGroup(self._group, "Planning an edit", interruptOnCancel=True)
+        try:
+            with repeat_in_background(self._look, _LOOK_SECONDS, "edit-jobs"):
+                yield
+        finally:
+            self._context._jsc.sc().clearJobGroup()
+
+    def _look(self) -> None:
+        now, tracker = time.monotonic(), self._context.statusTracker()
+        for job in tracker.getJobIdsForGroup(self._group):
+            found = tracker.getJobInfo(job)
+            if found is None or found.status != "RUNNING":
+                continue
+            stages = [tracker.getStageInfo(stage) for stage in found.stageIds]
+            works = any(stage is not None and stage.numActiveTasks > 0 for stage in stages)
+            worked_at = now if works else self._worked_at.get(job, now)
+            self._worked_at[job] = worked_at
+            if now - worked_at > _WITHOUT_CORE_SECONDS:
+                self._cancel("its plan runs a job, which gets no core beside the query")
+            elif now - self._began > _PLAN_SECONDS:
+                self._cancel("its plan runs a job, which takes too long")
+
+    def _cancel(self, why: str) -> None:
+        self.cancelled = why
+        self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
 
 
 class EditJudge:
@@ -64,7 +122,8 @@ class EditJudge:
     def judge(self, stream: Stream) -> Failure | None:
         """Why the stream's spec could never run; None if nothing is known against it.
 
-        Raises an exception where that cannot be told now.
+        Raises an exception where that cannot be told now; TimeoutError if the plan runs jobs that
+        get no core beside the query, or that take too long.
         """
         manifest = self._defaults.under(stream.manifest)
         edited = ContinuousStream.model_validate(manifest, extra="ignore").spec
@@ -77,9 +136,13 @@ class EditJudge:
         spark = self._session()
         if spark is None:
             raise RuntimeError("Spark does not run")
+        jobs = _Jobs(spark.sparkContext)
         try:
-            self._plan(spark, edited)
+            with jobs.bounded():
+                self._plan(spark, edited)
         except Exception as error:
+            if jobs.cancelled is not None:
+                raise TimeoutError(jobs.cancelled) from error
             failure = classify_exception(error)
             ended = self._session() is not spark or executors.is_stopped(spark.sparkContext)
             if ended or failure.recoverable or not failure.permanent:

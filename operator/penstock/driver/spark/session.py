@@ -375,6 +375,20 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
     return SparkSession(context)
 
 
+def child(session: SparkSession) -> SparkSession:
+    """A session beside this one, whose query is over, for the query that takes its place.
+
+    Spark registers a listener of queries for each session that starts one, and removes none: each
+    would hear every event of the application (StreamingQueryManager, Spark 4.2).
+    """
+    successor = session.newSession()
+    queries = session._jsparkSession.streams()
+    field = queries.getClass().getDeclaredField("listenerBus")
+    field.setAccessible(True)
+    session.sparkContext._jsc.sc().listenerBus().removeListener(field.get(queries))
+    return successor
+
+
 def failed_write(gateway: Any) -> Any | None:
     """The Java class that knows of failed writes; None if the class path lacks connector/."""
     from py4j.protocol import Py4JJavaError

@@ -18,6 +18,7 @@ from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.source_changes import SourceChanges
 from penstock.driver.checkpoint.storage.access import checkpoints_of
+from penstock.driver.checkpoint.storage.files import Checkpoints
 from penstock.driver.environment import Environment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
@@ -74,13 +75,14 @@ class QueryRuntime:
         api: Api | None = None,
         followed: FollowedStream | None = None,
         session_executors: SessionExecutors | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self._stream = stream
         self._mode = stream.spec.trigger.mode
         self._environment = environment
         self._jvm = jvm
         self._api = api
-        self.checkpoints = checkpoints_of(stream, environment, jvm)
+        self.checkpoints = checkpoints or checkpoints_of(stream, environment, jvm)
         self._generations = Generations(stream.spec, self.checkpoints)
         self._checkpoint = self._generations.current
         self._executors = session_executors or SessionExecutors(stream, environment, api)
@@ -123,15 +125,22 @@ class QueryRuntime:
     def successor(self, stream: ContinuousStream) -> QueryRuntime:
         """The runtime of an edited query, in the session of this one, which is over.
 
-        In a child of the session, so that it finds no view and no function of the query before.
+        In a child of the session, so that it finds no view and no function of the query before. Its
+        checkpoints are where they were (api/v1alpha1/changes.py).
         """
         successor = QueryRuntime(
-            stream, self._environment, self._jvm, self._api, self._followed, self._executors
+            stream,
+            self._environment,
+            self._jvm,
+            self._api,
+            self._followed,
+            self._executors,
+            self.checkpoints,
         )
-        session = self.session
-        if session is not None and self._jvm.exit_code is None:
-            is_over = executors.is_stopped(session.sparkContext)  # which the successor finds out
-            successor.session = session if is_over else session.newSession()
+        spark = self.session
+        if spark is not None and self._jvm.exit_code is None:
+            is_over = executors.is_stopped(spark.sparkContext)  # which the successor finds out
+            successor.session = spark if is_over else session.child(spark)
         successor._writes, successor._log_level = self._writes, self._log_level
         return successor
 

@@ -24,6 +24,7 @@ _WORKS_WITHOUT_COMMIT = {
 }
 _STEPS = {
     Action.START_SESSION: "Spark is being started",
+    Action.CHECK_CHECKPOINT: "The checkpoint is being checked",
     Action.CHECK_QUERY: "The query is being planned",
     Action.REPARTITION_STATE: "The state is being divided into other partitions",
     Action.START_QUERY: "Spark is being asked to start the query",

@@ -13,7 +13,7 @@ from penstock.driver.environment import LocalEnvironment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
 from penstock.driver.failures import DriverError
-from penstock.driver.spark import query
+from penstock.driver.spark import query, session
 from penstock.driver.spark.session import MIN_STATE_PARTITIONS
 from testkit.driver.bare_query import bare
 from testkit.streams.streams import MICRO_BATCH, RATE, stream
@@ -97,6 +97,24 @@ def test_what_a_checkpoint_can_continue(
     if reason == "CheckpointHoldsNoState":  # should an operator be missing in the list
         failure = classify(read_chain(exception.get()))
         assert (failure.reason, failure.permanent) == (reason, True)
+
+
+def test_edits_leave_no_listener_behind(spark: SparkSession, tmp_path: Path) -> None:
+    """Each would hear every event of the application, for as long as it runs."""
+
+    def listeners() -> int:
+        jvm = spark._jvm
+        assert jvm is not None
+        package = "org.apache.spark.sql.execution.streaming.runtime"
+        kind = jvm.java.lang.Class.forName(f"{package}.StreamingQueryListenerBus")
+        bus = spark.sparkContext._jsc.sc().listenerBus()
+        return int(bus.findListenersByClass(jvm.scala.reflect.ClassTag.apply(kind)).size())
+
+    before, of_edit = listeners(), spark.newSession()
+    for n in range(3):
+        ran(of_edit, STATELESS, tmp_path / str(n))
+        of_edit = session.child(of_edit)
+    assert listeners() == before
 
 
 def test_a_second_stream_is_refused(spark: SparkSession, tmp_path: Path) -> None:

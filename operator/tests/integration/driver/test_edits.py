@@ -19,6 +19,7 @@ from penstock.driver.spark.edits import EditJudge
 from testkit.driver.bare_query import bare
 from testkit.kafka.topics import Topics
 from testkit.streams.streams import (
+    BOTH_ENGINES,
     CONTINUOUS,
     EACH_MODE,
     MICRO_BATCH,
@@ -133,6 +134,43 @@ def test_a_query_that_runs_does_not_notice(
         # Its own function is as it was. (No job: the tasks of the query hold all cores.)
         plan = spark.sql("SELECT same(1L) AS one")._jdf.queryExecution().optimizedPlan()
         assert "2 AS one" in plan.toString()
+
+
+@pytest.mark.parametrize("trigger", BOTH_ENGINES)
+def test_a_plan_that_runs_a_job_leaves_nothing_behind(
+    trigger: dict[str, Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    """Tasks that never end hold all cores: the job would be the first to get those of the query
+    when it fails, and until then nobody would hear of another edit.
+    """
+    text = (
+        "def flow(source):\n"
+        "    rows = source.sparkSession.range(4).count()\n"
+        "    return source.select((source.value + rows).alias('value'))\n"
+    )
+    fields = {"source": RATE, "sink": {"console": {}}, "trigger": trigger}
+    running = ContinuousStream.model_validate(manifest("numbers", fields))
+    judge = judge_of(running, tmp_path, spark)
+    edited = {**fields, "transform": {"python": {"function": "flows:flow", "inline": text}}}
+    with bare(spark, running, tmp_path) as query:
+        tasks = running_tasks(spark)
+        query.wait("all cores are taken", lambda: trigger is MICRO_BATCH or tasks() == 2)
+        if trigger is MICRO_BATCH:
+            assert judge(Stream(manifest("numbers", edited))) is None
+            return
+        with pytest.raises(TimeoutError, match="no core"):
+            judge(Stream(manifest("numbers", edited)))
+        assert len(spark.sparkContext.statusTracker().getActiveJobsIds()) == 1
+
+
+def running_tasks(spark: SparkSession) -> Callable[[], int]:
+    tracker = spark.sparkContext.statusTracker()
+
+    def count() -> int:
+        stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
+        return sum(stage.numActiveTasks for stage in stages if stage is not None)
+
+    return count
 
 
 def test_an_edit_that_awaits_a_query_of_its_own_is_refused(

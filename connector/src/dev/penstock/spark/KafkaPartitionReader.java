@@ -15,6 +15,10 @@ import org.apache.spark.util.TaskCompletionListener;
 /** Reads one partition for a task of the continuous engine, epoch by epoch. */
 final class KafkaPartitionReader implements TransactionalWriter.Reader {
   private static final ThreadLocal<KafkaPartitionReader> OF_THREAD = new ThreadLocal<>();
+  // A poll returns with the first record, so a longer one gains nothing, and would let a task that
+  // waits for its log sleep through an epoch; a shorter one would keep a core busy.
+  private static final long LEAST_POLL_MS = 10;
+  private static final long MOST_POLL_MS = 1_000;
 
   private final TopicPartition partition;
   private final Duration pollTimeout;
@@ -36,7 +40,7 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
       long epochPollMs) {
     this.task = task;
     partition = input.topicPartition();
-    pollTimeout = Duration.ofMillis(input.pollTimeoutMs());
+    pollTimeout = pollTimeout(input.pollTimeoutMs());
     row = new RecordRow(partition.topic(), input.includeHeaders());
     TaskCompletionListener close = ended -> close();
     task.addTaskCompletionListener(close);
@@ -62,6 +66,11 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
     epoch = new EpochFollower(task, epochPollMs);
     inHand = new RecordInHand(partition, leftOut, task);
     OF_THREAD.set(this);
+  }
+
+  /** The option kafkaConsumer.pollTimeoutMs, within bounds. */
+  static Duration pollTimeout(long asked) {
+    return Duration.ofMillis(Math.max(LEAST_POLL_MS, Math.min(MOST_POLL_MS, asked)));
   }
 
   /** The reader of the task that this thread runs; null if that reads something else. */

@@ -70,6 +70,15 @@ final class LogEntries {
     entries.put(number, new Entry(System.currentTimeMillis(), content, nonce));
   }
 
+  /**
+   * An entry is not needed any more: nothing is kept of it but that it is there, where the store
+   * does not delete it.
+   */
+  synchronized void purged(long number) {
+    entries.computeIfPresent(
+        number, (same, entry) -> new Entry(entry.writtenAt(), null, entry.nonce()));
+  }
+
   synchronized void deleted(long number) {
     changes++;
     entries.remove(number);

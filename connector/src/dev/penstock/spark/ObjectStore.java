@@ -391,6 +391,9 @@ public final class ObjectStore {
 
   /** Deletes a file that is not needed any more; one that stays does no harm. */
   void purge(Path file) {
+    if (isEntry(file)) {
+      LogEntries.of(file.getParent()).purged(LogEntries.number(file));
+    }
     try {
       CheckpointLease.ensureHeld();
       delete(file);

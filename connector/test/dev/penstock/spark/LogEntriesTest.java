@@ -53,6 +53,18 @@ final class LogEntriesTest {
   }
 
   @Test
+  void anEntryThatTheStoreKeepsTakesNoMemory() {
+    LogEntries entries = LogEntries.of(log("purged", "offsets"));
+    entries.written(7, CONTENT, "nonce");
+    entries.purged(7);
+    assertNull(entries.get(7).content());
+    assertEquals("nonce", entries.get(7).nonce());
+    assertEquals(List.of(7L), entries.numbers());
+    entries.purged(8);
+    assertEquals(List.of(7L), entries.numbers());
+  }
+
+  @Test
   void aListingThatChangesHaveOvertakenCountsForNothing() {
     Path log = log("c", "commits");
     LogEntries entries = LogEntries.of(log);

@@ -30,8 +30,8 @@ class CheckpointFiles(Protocol):
     def read(self, paths: Iterable[str]) -> dict[str, bytes]:
         """The contents of those of these files that exist."""
 
-    def is_whole(self, path: str) -> bool:
-        """Whether a file of state was not cut."""
+    def whole(self, paths: Iterable[str]) -> set[str]:
+        """Those of these files of state that were not cut."""
 
     def write(self, path: str, content: bytes) -> None:
         """Writes or replaces a file, all of it or nothing; lasting once its folder is synced."""

@@ -15,7 +15,10 @@ from penstock.driver.checkpoint.batch_ids import PlannedQuery
 from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.checkpoint.storage import durable_files
+from penstock.driver.checkpoint.state_versions import is_whole
+from penstock.driver.checkpoint.storage import durable_files, volume
+from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints
+from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import (  # fmt: skip
     BATCH_LINE,
@@ -278,3 +281,31 @@ def test_the_first_offsets_are_stored(tmp_path: Path) -> None:
     folder = folder_at(tmp_path)
     folder.save_first_offsets({"in": {0: 5, 1: 7}})
     assert folder_at(tmp_path).first_offsets() == {"in": {0: 5, 1: 7}}
+
+
+def test_what_was_whole_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A join of streams with 64 partitions has four stores in each: 5,376 files at every start."""
+    reads: list[str] = []
+
+    def count(name: str, head: bytes, end: bytes) -> bool:
+        reads.append(name)
+        return is_whole(name, head, end)
+
+    monkeypatch.setattr(volume, "is_whole", count)
+    files = {
+        f"state/0/{partition}/{store}/{version}.changelog": b"x"
+        for partition in range(64)
+        for store in ("left-keyToNumValues", "left-keyWithIndexToValue", "right-a", "right-b")
+        for version in range(1, 22)
+    }
+    write(checkpoint(range(21), [], range(21)) | files, tmp_path / "0")
+    spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
+    checkpoints = VolumeCheckpoints(LocalEnvironment(tmp_path / "0"))
+    CheckpointFolder(checkpoints.generation(0)).repair(spec)
+    assert len(reads) == 64 * 4 * 20
+    reads.clear()
+    changed = tmp_path / "0/state/0/7/right-a/21.changelog"
+    changed.write_bytes(b"")
+    plan = CheckpointFolder(checkpoints.generation(0)).repair(spec)
+    assert reads == ["state/0/7/right-a/21.changelog"]
+    assert [repair.kind for repair in plan.repairs] == [RepairKind.LOST_STATE]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any, cast
 from unittest.mock import Mock
 
@@ -19,6 +21,7 @@ from penstock.driver.kubernetes.api import OwnStream
 from penstock.driver.kubernetes.followed_stream import FollowedStream, Judge, Live, StreamDocument
 from testkit.streams.crd_schema import nodes, schema
 from testkit.streams.streams import RATE_TO_CONSOLE, manifest
+from testkit.wait import wait_for
 
 MISSING = Failure("TableOrViewNotFound", "no table", permanent=True)
 EDITED: dict[str, Any] = {
@@ -149,6 +152,44 @@ def test_what_cannot_be_judged_now_is_judged_later() -> None:
         assert followed.verdict is not None
         seen.append(followed.verdict.generation)
     assert seen == [1, 1, 2]
+
+
+def test_an_edit_about_which_spark_cannot_tell_is_asked_about_once() -> None:
+    """Each question would run the same job for nothing; the operator applies it in time."""
+    followed = following(answers(None, TimeoutError("no core"), None))
+    seen = []
+    for generation in (1, 2, 2, 3):
+        followed.refresh(stream(generation), UNASKED)
+        assert followed.verdict is not None
+        seen.append(followed.verdict.generation)
+    assert seen == [1, 1, 1, 3]
+
+
+def test_while_an_edit_is_planned_the_rest_is_heard() -> None:
+    """Its plan may run for an hour: live fields, and an edit that takes its place."""
+    planning, go_on = threading.Event(), threading.Event()
+    asked = []
+
+    def judge(of: Stream) -> None:
+        asked.append(of.generation)
+        planning.set()
+        assert go_on.wait(60)
+
+    changes: SimpleQueue[Stream] = SimpleQueue()
+    # Not another one: the thread of `follow` never ends.
+    api = Mock(document=Mock(return_value=document().text), stream=Mock(return_value=stream()))
+    api.changes.side_effect = lambda seconds: iter(changes.get, None)
+    followed = FollowedStream(Live())
+    followed.begin(document(), judge)
+    followed.follow(cast(OwnStream, api))
+    changes.put(stream(2, queryName="slow"))
+    assert planning.wait(60)
+    for generation, level in ((3, "INFO"), (4, "DEBUG")):
+        changes.put(stream(generation, observability={"logLevel": level}))
+    wait_for("the live fields", lambda: followed.live.log_level == "DEBUG", 60)
+    go_on.set()
+    wait_for("the newest edit", lambda: followed.verdict and followed.verdict.generation == 4, 60)
+    assert asked == [2, 4]
 
 
 def test_a_refused_edit_is_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,9 +27,8 @@ def facts_of(cluster: FakeCluster, **changes: Any) -> ClusterFacts:
         map(Pod, cluster.api.of_kind(kinds.POD)),
         [(KEY.namespace, Event.parse(each)) for each in events],
     )
-    return replace(
-        ClusterFacts(cluster.clock(), tuple(streams), operators=(operator(),)), **changes
-    )
+    facts = ClusterFacts(cluster.clock(), tuple(streams), operators=(operator(),), stream_count=1)
+    return replace(facts, **changes)
 
 
 def with_stream(facts: ClusterFacts, **changes: Any) -> ClusterFacts:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.api.v1alpha1.status import LastFailure
-from penstock.client.cluster_facts import ClusterFacts, Right
+from penstock.client.cluster_facts import ClusterFacts, OperatorFacts, Right
 from penstock.cluster import kinds
 from penstock.cluster.objects import Claim, Event, Lease, Quota
 from penstock.contract import naming
@@ -266,12 +266,14 @@ def operator_silent() -> ClusterFacts:
     return facts_of(cluster)
 
 
-def operator_frozen() -> ClusterFacts:
+def operator_frozen(
+    minutes: int = 3, of: OperatorFacts | None = None, streams: int | None = 1
+) -> ClusterFacts:
     """It is Ready, and does not look at the driver's reports either."""
     cluster = running()
     cluster.report(epoch=900)
-    cluster.clock.advance(180)
-    return facts_of(cluster)
+    cluster.clock.advance(60 * minutes)
+    return facts_of(cluster, operators=(of or operator(),), stream_count=streams)
 
 
 def operator_without_leader() -> ClusterFacts:

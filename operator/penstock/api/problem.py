@@ -40,6 +40,15 @@ class Problem:
         return () if found is None else _steps(found[0])
 
 
+def sentence(text: str) -> str:
+    """A message that ends, so that another sentence can follow.
+
+    >>> [sentence(text) for text in ("it broke", "it broke.", "did you mean upper?")]
+    ['it broke.', 'it broke.', 'did you mean upper?']
+    """
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
 def dotted(path: FieldPath) -> str:
     """A path as messages begin with it, long names cut."""
     where = "".join(f"[{each}]" if isinstance(each, int) else f".{each}"[:65] for each in path)

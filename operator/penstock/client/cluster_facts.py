@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from penstock.api.v1alpha1.status import Condition, LastFailure, StreamStatus
@@ -16,8 +16,12 @@ from penstock.cluster.objects import Claim, Event, Lease, Node, Object, Quota, S
 from penstock.cluster.pods import DriverPod, Pod
 from penstock.cluster.stream import Stream, find_condition, holds
 from penstock.contract import naming
+from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS, numbers_interval
 from penstock.contract.pod_check import PodCheck
 from penstock.contract.reason_table import Remedy
+
+# What the chart allows at most.
+_RAREST_NUMBERS = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -170,6 +174,13 @@ class OperatorFacts:
         return next(iter(self._values_of("--class-name=")), "")
 
     @property
+    def numbers_interval(self) -> timedelta:
+        """How often it writes new numbers into a status, with few streams."""
+        written = self._values_of("--numbers-interval=")[-1:]
+        known = (int(each) for each in written if each.isdecimal())
+        return timedelta(seconds=next(known, NUMBERS_INTERVAL_SECONDS))
+
+    @property
     def lease_name(self) -> str:
         """The name of its Lease, in its namespace; empty if it has none."""
         return next(iter(self._values_of("--lease=")), "")
@@ -222,6 +233,8 @@ class ClusterFacts:
     quotas: tuple[Quota, ...] = ()
     nodes: Mapping[str, Node | None] = field(default_factory=dict)
     """Those of the streams' pods, by name; None if there is no node of that name."""
+    stream_count: int | None = None
+    """How many streams the cluster has; None if that is not known."""
     dns_endpoints: int | None = None
     """Ready addresses of the cluster's name servers; None if that is not known."""
     crd_properties: frozenset[str] | None = None
@@ -232,6 +245,14 @@ class ClusterFacts:
         """Those that look after the streams of a class in a namespace."""
         found = (each for each in self.operators or () if each.looks_after(namespace, class_name))
         return tuple(found)
+
+    def numbers_interval(self, namespace: str, class_name: str) -> timedelta:
+        """How often a stream's status gets new numbers; the longest time where it is not known."""
+        found = self.operators_of(namespace, class_name)
+        configured = max((each.numbers_interval for each in found), default=_RAREST_NUMBERS)
+        if self.stream_count is None:
+            return _RAREST_NUMBERS
+        return numbers_interval(configured, self.stream_count)
 
 
 def with_objects(

@@ -123,9 +123,18 @@ def _top(api: KubeApi, options: argparse.Namespace) -> int:
 def _plan(api: KubeApi, options: argparse.Namespace) -> int:
     namespace = options.namespace or api.namespace
 
-    def live(key: Key) -> Stream | None:
+    def live(key: Key) -> plan.Live | None:
         found = api.get(kinds.STREAM, key.namespace, key.name)
-        return None if found is None else Stream(found)
+        if found is None:
+            return None
+        try:
+            recorded = _recorded(api, key)
+        except ApiError as error:
+            if not error.refused:
+                raise
+            _note(f"not read: the earlier specs of {key}: {error.message}")
+            recorded = ()
+        return plan.Live(Stream(found), recorded)
 
     report, all_read = check_paths(options.paths, lambda it: plan.plan(it, namespace, live))
     _print(rendered(report, options.format))
@@ -149,7 +158,7 @@ def _history(api: KubeApi, options: argparse.Namespace) -> int:
 def _rollback(api: KubeApi, options: argparse.Namespace) -> int:
     stream, recorded = _stream(api, options)
     revision, manifest = history.rolled_back(stream, recorded, options.to)
-    for problem in plan.plan_edit(stream, manifest["spec"]):
+    for problem in plan.plan_edit(plan.Live(stream, recorded), manifest["spec"]):
         _print(printable(f"{stream.key}: {problem.message}"))
     if manifest["spec"] == stream.manifest.get("spec"):
         return 0
@@ -173,9 +182,15 @@ def _stream(
     found = api.get(kinds.STREAM, key.namespace, key.name)
     if found is None:
         raise NoStream(f"there is no stream {key}")
+    return Stream(found), _recorded(api, key)
+
+
+def _recorded(api: KubeApi, key: Key) -> tuple[ControllerRevision, ...]:
+    """What is recorded of a stream's specs."""
     labels = {naming.LABEL_STREAM: key.name, naming.LABEL_COMPONENT: naming.COMPONENT_REVISION}
-    recorded = api.list(kinds.CONTROLLER_REVISION, key.namespace, labels)
-    return Stream(found), tuple(map(ControllerRevision, recorded))
+    return tuple(
+        map(ControllerRevision, api.list(kinds.CONTROLLER_REVISION, key.namespace, labels))
+    )
 
 
 def _selection(api: KubeApi, options: argparse.Namespace) -> Selection:

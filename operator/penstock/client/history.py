@@ -6,7 +6,7 @@ Pure. The operator records each in a ControllerRevision, without its live fields
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,13 +15,35 @@ from penstock.client.formatting import NONE, age, table
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import at, mapping, text
 from penstock.cluster.objects import ControllerRevision, owned_by
-from penstock.cluster.stream import Stream
+from penstock.cluster.stream import Stream, find_condition, holds
 from penstock.contract import naming
 from penstock.contract.edits import edited_fields
 
 
 class NoRevision(Exception):
     """There is no earlier spec to go back to, for the reason in the text."""
+
+
+@dataclass(frozen=True)
+class RunningSpec:
+    """The spec that a stream runs: an earlier one than the resource's, if that one is refused, is
+    taken back, or is not applied yet.
+    """
+
+    spec: Mapping[str, Any]
+    """With the live fields of the resource. The resource's own, if the other one is not known."""
+    note: str = ""
+    """What to add to a comparison with it; empty if the resource's spec runs."""
+    under_way: bool = False
+    """Whether the resource's spec is being applied, so that parts of it may run."""
+    default_image: str | None = None
+    """The image that a spec without one would have; None: the image makes no difference."""
+
+    def with_image(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Another spec of the stream, so that it can be compared with this one."""
+        if self.default_image is None or "image" in spec:
+            return spec
+        return {**spec, "image": self.default_image}
 
 
 @dataclass(frozen=True)
@@ -56,6 +78,38 @@ def history(stream: Stream, recorded: Iterable[ControllerRevision]) -> list[Reco
             RecordedSpec(revision, since, _state(stream, revision), image, _changed(before, spec))
         )
     return entries
+
+
+def what_runs(stream: Stream, recorded: Iterable[ControllerRevision]) -> RunningSpec:
+    """The spec that runs, or ran last, by the status and the records of the stream."""
+    current, effective = mapping(stream.manifest.get("spec")), stream.status.effective
+    if effective is None or effective.revision is None:
+        return RunningSpec(current)  # nothing ran yet
+    revision, rollout = effective.revision, stream.status.rollout
+    ready = find_condition(stream.status, "Ready")
+    observed = (stream.status.observed_generation, ready and ready.observed_generation)
+    is_newest = rollout is None or rollout.revision == revision
+    if is_newest and observed == (stream.generation, stream.generation):
+        return RunningSpec(current)
+    under_way = observed[0] != stream.generation or not holds(stream.status, "Stalled")
+    records = {_revision(stream, each): each for each in owned_by(stream.uid, recorded)}
+    if revision not in records:
+        note = (
+            f". Not compared with what runs: revision {revision} is another spec, and no record of "
+            "it can be read"
+        )
+        return RunningSpec(current, note, under_way)
+    record = records[revision]
+    spec = with_live_of(_spec(record), current)
+    default = (rollout and rollout.default_image) or None
+    if default is None and not record.names_image:
+        default = text(spec.get("image"))
+    known = RunningSpec(spec, "", under_way, default)
+    if known.with_image(current) == spec:  # only live fields are not observed yet
+        return RunningSpec(current)
+    state = "is not applied yet" if under_way else "does not run"
+    note = f". Compared with revision {revision}, which runs: the resource's spec {state}"
+    return replace(known, note=note)
 
 
 def as_table(entries: Sequence[RecordedSpec], now: datetime) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from penstock.api.problem import FieldPath, Problem, Severity, dotted
 from penstock.api.v1alpha1.changes import Change, change_of
+from penstock.client.history import what_runs
 from penstock.cluster.kinds import Key
 from penstock.cluster.lenient_fields import mapping, text
+from penstock.cluster.objects import ControllerRevision
 from penstock.cluster.stream import Stream, holds
 from penstock.contract.edits import change_of_edit, edited_fields
 from penstock.validation.file_check import check_document
@@ -23,9 +26,18 @@ RESTARTS = frozenset({"QueryRestarts", "PodRestarts", "DriverStops"})
 # Other modes write between two commits.
 _STOPS_AFTER_A_COMMIT = ("MicroBatch", "AvailableNow")
 _START_FIELDS = ("startingOffsets", "startingOffsetsByPartition")
+_BY_HARM = (None, Change.LIVE, Change.QUERY, Change.POD)
 
 
-def plan(loaded: Loaded, namespace: str, live: Callable[[Key], Stream | None]) -> ValidationReport:
+@dataclass(frozen=True)
+class Live:
+    """A stream in the cluster, and the records of its earlier specs, as far as they can be read."""
+
+    stream: Stream
+    recorded: tuple[ControllerRevision, ...] = ()
+
+
+def plan(loaded: Loaded, namespace: str, live: Callable[[Key], Live | None]) -> ValidationReport:
     """What becomes of each stream of a file; `live` is asked for the one in the cluster."""
     findings, invalid = [*loaded.findings], 0
     for document in loaded.streams:
@@ -37,27 +49,38 @@ def plan(loaded: Loaded, namespace: str, live: Callable[[Key], Stream | None]) -
 
 
 def _plan_document(
-    document: Document, namespace: str, live: Callable[[Key], Stream | None]
+    document: Document, namespace: str, live: Callable[[Key], Live | None]
 ) -> Iterable[FileFinding]:
     metadata = mapping(document.content.get("metadata"))
-    stream = live(Key(text(metadata.get("namespace")) or namespace, document.name))
+    found = live(Key(text(metadata.get("namespace")) or namespace, document.name))
     edited = mapping(document.content.get("spec"))
-    return map(document.finding, plan_edit(stream, edited))
+    return map(document.finding, plan_edit(found, edited))
 
 
-def plan_edit(stream: Stream | None, edited: Mapping[str, Any]) -> Iterator[Problem]:
-    """What an apply of this spec, which is valid, would do."""
-    if stream is None:
+def plan_edit(live: Live | None, edited: Mapping[str, Any]) -> Iterator[Problem]:
+    """What an apply of this spec, which is valid, would do to what runs."""
+    if live is None:
         yield _outcome("Created", "there is no such stream: it is created")
         return
+    stream, runs = live.stream, what_runs(live.stream, live.recorded)
     current = mapping(stream.manifest.get("spec"))
+    before, after, change = current, edited, _change(current, edited)
+    if change in (Change.QUERY, Change.POD):
+        before, after = runs.spec, runs.with_image(edited)
+        change = _change(before, after) or Change.LIVE
+        if runs.under_way:  # what is being replaced is not there to stay
+            change = max(change, _change(current, edited), key=_BY_HARM.index)
+    outcome = _of_stream(stream, edited, change, _from(stream, before, edited))
+    yield replace(outcome, message=outcome.message + runs.note) if change else outcome
+    for path in edited_fields(before, after):
+        yield _of_field(path, before, after, stream)
+
+
+def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | None:
     try:
-        change = change_of_edit(current, edited)
+        return change_of_edit(before, after)
     except ValidationError:
-        change = None if current == edited else Change.POD  # nothing of an invalid spec is taken
-    yield _of_stream(stream, edited, change, _from(stream, current, edited))
-    for path in edited_fields(current, edited):
-        yield _of_field(path, current, edited, stream)
+        return None if before == after else Change.POD  # nothing of an invalid spec is taken
 
 
 def _of_stream(

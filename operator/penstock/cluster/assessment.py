@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from penstock.api.problem import sentence
 from penstock.api.v1alpha1.status import LastFailure, StreamState, StreamStatus
 from penstock.cluster.objects import LONG_AGO, Claim, Event, Object, StatefulSet
 from penstock.cluster.obstacles import (
@@ -339,7 +340,7 @@ def _waiting_for_cores(report: DriverReport, parts: RunningParts) -> Assessment:
     message = report.message or "The query needs a core for each partition"
     obstacles = executor_obstacles(parts)
     if obstacles:
-        message = f"{message}. {obstacles[0].message}"
+        message = f"{sentence(message)} {obstacles[0].message}"
     return Assessment(StreamState.WAITING_FOR_CORES, "WaitingForCores", message, obstacles)
 
 

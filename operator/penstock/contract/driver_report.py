@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from enum import StrEnum
 
 from pydantic import AwareDatetime, Field
@@ -20,9 +21,21 @@ from penstock.api.v1alpha1.status import (
 # Prometheus has them sooner. (Fields of DriverReport and of StreamStatus.)
 NUMBERS = ("epoch", "last_commit_time", "lag", "committed_offsets", "committed_offsets_omitted")
 NUMBERS_INTERVAL_SECONDS = 30.0
+# Statuses with new numbers, of all streams: for each one the API server validates a whole stream,
+# which takes it ten milliseconds. So a thousand streams have theirs every thirty seconds.
+_NUMBERS_PER_SECOND = 1000 / 30
 
 # The reason in the termination message of a driver that cannot report, for want of a valid token.
 API_SERVER_UNAUTHORIZED = "ApiServerUnauthorized"
+
+
+def numbers_interval(configured: timedelta, streams: int) -> timedelta:
+    """How often one status gets new numbers, of so many streams that are Ready.
+
+    >>> [numbers_interval(timedelta(seconds=30), count).total_seconds() for count in (1, 3000)]
+    [30.0, 90.0]
+    """
+    return max(configured, timedelta(seconds=streams / _NUMBERS_PER_SECOND))
 
 
 class QueryState(StrEnum):

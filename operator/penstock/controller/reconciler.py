@@ -19,6 +19,7 @@ from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
 from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
+from penstock.contract.driver_report import numbers_interval
 from penstock.controller import rollout
 from penstock.controller.applier import Applier, Contest
 from penstock.controller.checkpoint_place import placed
@@ -58,9 +59,6 @@ _MAX_UNSENT_EVENTS = 20
 _STEADY = timedelta(minutes=5)
 # An event that is refused for what it says would hold up all later ones.
 _NEVER_TAKEN = (400, 413, 422)
-# Statuses with new numbers, of all streams: for each one the API server validates a whole stream,
-# which takes it ten milliseconds. So a thousand streams have theirs every thirty seconds.
-_NUMBERS_PER_SECOND = 1000 / 30
 # They only wait, one for each namespace at most.
 _THREADS = 64
 
@@ -145,7 +143,7 @@ class Reconciler:
         self._applier = Applier(api, now)
         self._known: defaultdict[Key, _Known] = defaultdict(_Known)
         self._running, self._counted_at = 0, datetime.min.replace(tzinfo=UTC)
-        """How many streams are to run, and when they were counted."""
+        """How many streams are Ready, and when they were counted: the others write no numbers."""
         self._parsing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By namespace; each as long as somebody waits for it or holds it."""
         self._threads = ThreadPoolExecutor(_THREADS, "parse")
@@ -329,11 +327,8 @@ class Reconciler:
         now = self._now()
         if now != self._counted_at:  # each second
             self._counted_at = now
-            self._running = sum(
-                not (image.stopped or image.finished) for _, image in self._own_images()
-            )
-        least = timedelta(seconds=self._running / _NUMBERS_PER_SECOND)
-        return max(self._settings.numbers_interval, least)
+            self._running = sum(image.ready for _, image in self._own_images())
+        return numbers_interval(self._settings.numbers_interval, self._running)
 
     async def _parse_anew(self, key: Key, raw: Manifest, settings: Settings) -> ObservedStream:
         lock = self._parsing.setdefault(key.namespace, asyncio.Lock())

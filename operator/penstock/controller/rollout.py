@@ -128,10 +128,16 @@ def next_rollout(
 def _pod_seconds(
     stream: ObservedStream, rollout: Rollout, pod: DriverPod | None, now: datetime
 ) -> int | None:
-    """How long this revision took to be Ready, or the last one that needed another pod."""
+    """How long this revision took to be Ready, or the last one that needed another pod.
+
+    One that failed on the way waited for something else, such as a topic that did not exist.
+    """
     start, ready = rollout.start_time, find_condition(stream.status, "Ready")
     # A pod's time of creation is in whole seconds.
     if start is None or pod is None or pod.created < start - _SOON:
+        return rollout.pod_seconds
+    failure = stream.status.last_failure
+    if failure is not None and failure.time >= start - _SOON:
         return rollout.pod_seconds
     since = ready.last_transition_time if ready is not None and ready.status == "True" else now
     return round(((since if since > start else now) - start).total_seconds())

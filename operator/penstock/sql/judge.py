@@ -177,10 +177,10 @@ class _Judge:
             operations.append((op.WATERMARK, exp.var(tokens[watermarks[0].first].text)))
         if watermarks or self._watermark_is_unknown:
             operations = [(op.IF_EVENT_TIME.get(each, each), node) for each, node in operations]
-        self._leave_names_to_spark(query, tokens, reader)
         self._problems += _refuse_unsupported(query, operations, execution, tokens)
         self._refuse_unknown_columns(query, tokens, reader.unknown_columns)
-        self._refuse_unknown_functions(query, tokens, root)
+        is_known = not self._refuse_unknown_functions(query, tokens, root)
+        self._leave_names_to_spark(query, tokens, reader, is_known)
         certain = not (is_pipe or reader.unreadable or reader.unknown_columns)
         if certain and rows.is_stream and rows.columns is not None:
             self._judge_columns(rows.columns)
@@ -232,20 +232,24 @@ class _Judge:
             )
             reader.read_body(function.name, root, parameters)
             operations = [each for each in reader.operations if is_called or each[0] in IN_FUNCTION]
-            self._leave_names_to_spark(body, tokens, reader)
             self._problems += _refuse_unsupported(body, operations, self._execution, tokens)
             self._refuse_unknown_columns(body, tokens, reader.unknown_columns, parameters)
-            self._refuse_unknown_functions(body, tokens, root)
+            is_known = not self._refuse_unknown_functions(body, tokens, root)
+            self._leave_names_to_spark(body, tokens, reader, is_known)
         return called_functions(root)
 
     def _leave_names_to_spark(
-        self, text: SqlText, tokens: list[Token], reader: QueryReader
+        self, text: SqlText, tokens: list[Token], reader: QueryReader, functions_known: bool
     ) -> None:
-        """Says so at the first name of a kind; of a field, if no name before it is wrong."""
+        """Says so at the first name of a kind; of a field, if no name before it is wrong.
+
+        An unknown function has no fields either.
+        """
         for node in reader.unreadable[:1]:
             why = "IDENTIFIER stands for a name that Spark resolves"
             self._problems.append(_left_to_spark(text.path, why, _place(node, text, tokens)))
-        for name in reader.unknown_structs[:1] if not reader.unknown_columns else ():
+        is_first = functions_known and not reader.unknown_columns
+        for name in reader.unknown_structs[:1] if is_first else ():
             why = f"the text does not show which fields the struct of {_excerpt(name.node)} has"
             self._problems.append(_left_to_spark(text.path, why, _place(name.node, text, tokens)))
 
@@ -277,8 +281,11 @@ class _Judge:
                 _problem("InvalidSql", text.path, _token_place(comma, text), message)
             )
 
-    def _refuse_unknown_functions(self, text: SqlText, tokens: list[Token], root: exp.Expr) -> None:
-        """Parameters, which nobody binds, and functions that are neither declared nor Spark's."""
+    def _refuse_unknown_functions(self, text: SqlText, tokens: list[Token], root: exp.Expr) -> bool:
+        """Parameters, which nobody binds, and functions that are neither declared nor Spark's.
+
+        Returns whether there is such a function.
+        """
         known = SPARK_FUNCTIONS | self._function_types.keys()
         reported: set[str] = set()
         for node in root.find_all(exp.Anonymous, exp.Placeholder, exp.Parameter):
@@ -290,6 +297,7 @@ class _Judge:
             elif name not in known | reported | {"identifier"} and _is_call_by_name(node):
                 reported.add(name)
                 self._problems.append(self._unknown_function(node, text, tokens, known))
+        return bool(reported)
 
     def _unknown_function(
         self, node: exp.Anonymous, text: SqlText, tokens: list[Token], known: Collection[str]
@@ -319,9 +327,12 @@ class _Judge:
 
 
 def _is_call_by_name(node: exp.Anonymous) -> bool:
-    """Not a call with a schema before its name, and not a hint."""
-    return not isinstance(node.parent, exp.Dot | exp.Hint) and not (
-        isinstance(node.parent, exp.Table) and bool(node.parent.db)
+    """Not with a schema before its name, and not a hint. A field of its result may follow."""
+    has_schema = isinstance(node.parent, exp.Dot) and node is not node.parent.this
+    return (
+        not has_schema
+        and not isinstance(node.parent, exp.Hint)
+        and not (isinstance(node.parent, exp.Table) and bool(node.parent.db))
     )
 
 

@@ -188,7 +188,7 @@ class Rollout(Report):
     pod_seconds: int | None = Field(
         None,
         description="How long it took the last time until the stream was Ready in another driver's "
-        "pod.",
+        "pod, without a failure on the way.",
     )
     failure: LastFailure | None = Field(
         None,

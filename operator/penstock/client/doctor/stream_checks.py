@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from penstock.api.problem import sentence
 from penstock.api.v1alpha1.status import Cause, Condition
 from penstock.client.cluster_facts import ClusterFacts, StreamFacts
 from penstock.client.doctor.finding import Finding, Severity
@@ -16,7 +17,7 @@ from penstock.contract.remedies import remedy_for
 
 # An operator that runs has written the status of a new spec by then.
 _STALE_AFTER = timedelta(seconds=30)
-# It writes numbers every ten seconds.
+# New numbers may be written so late, beyond the operator's interval.
 _UNSEEN_AFTER = timedelta(minutes=2)
 _RECENT = timedelta(hours=1)
 _RECENT_DAMAGE = timedelta(days=1)
@@ -94,7 +95,8 @@ def _unseen_report(stream: StreamFacts, facts: ClusterFacts) -> str:
     report = stream.driver_pod.report if stream.driver_pod else None
     if written is None or report is None or report.epoch in (None, epoch):
         return ""
-    if facts.now - written < _UNSEEN_AFTER:
+    interval = facts.numbers_interval(stream.key.namespace, stream.resource.class_name)
+    if facts.now - written < _UNSEEN_AFTER + interval:
         return ""
     return (
         f"The operator has not written the status for {age(written, facts.now)}: it has epoch "
@@ -163,7 +165,7 @@ def not_ready(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     severity = Severity.WARNING if starts and ready.reason in _ON_THE_WAY else Severity.PROBLEM
     message = f"{stream.state} for {since}: {why}{again}"
     if _reaches_brokers(stream, ready.reason):
-        message = f"{message.rstrip('.')}. {_REACHED}"
+        message = f"{sentence(message)} {_REACHED}"
     yield _from_reason(stream, severity, reason, message)
 
 

@@ -21,7 +21,7 @@ from kubernetes.stream.ws_client import ERROR_CHANNEL, STDOUT_CHANNEL, WSClient,
 from penstock.client.cluster_facts import Right
 from penstock.cluster import rest
 from penstock.cluster.kinds import Kind, Manifest
-from penstock.cluster.lenient_fields import mapping, mappings, text
+from penstock.cluster.lenient_fields import count, mapping, mappings, text
 from penstock.cluster.rest import ApiError
 
 _SECONDS = 10.0
@@ -85,6 +85,12 @@ class KubeApi:
             if not more:
                 return found
             query["continue"] = more
+
+    def count(self, kind: Kind) -> int:
+        """How many objects of a kind there are in all namespaces."""
+        page = self._json("GET", kind.path(""), {"limit": "1"})
+        more = mapping(page.get("metadata")).get("remainingItemCount")
+        return len(rest.items(kind, page)) + count(more)
 
     def replace(self, kind: Kind, manifest: Manifest, *, dry_run: bool) -> None:
         """Writes an object that has not changed since it was read."""

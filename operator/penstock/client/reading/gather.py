@@ -43,6 +43,8 @@ _OPERATOR = {
 _OURS = {naming.LABEL_MANAGED_BY: naming.MANAGED_BY}
 # Longer than the module takes at most: a name server and a connection that do not answer.
 _INSIDE_SECONDS = 30.0
+# A request for each right in each of them.
+_MAX_NAMESPACES_ASKED = 10
 # A driver that is frozen keeps nobody waiting.
 _METRICS_SECONDS = 3.0
 
@@ -99,9 +101,11 @@ class Gatherer:
         if not self._api.serves(kinds.STREAM):
             return ClusterFacts(self._now(), serves_streams=False, operators=self._operators())
         facts = self.details(selection)
-        own = self._pool.submit(self._own_rights, selection.namespace)
+        namespaces = sorted({each.key.namespace for each in facts.streams})
+        own = self._pool.submit(self._own_rights, selection.namespace, namespaces)
         quotas = self._list("the quotas", Quota, kinds.RESOURCE_QUOTA, selection.namespace)
         dns = self._pool.submit(self._dns_endpoints)
+        total = self._pool.submit(self._stream_count)
         crd = self._pool.submit(self._crd_properties)
         names = {pod.node for stream in facts.streams for pod in stream.pods if pod.node}
         nodes = {name: self._pool.submit(self._node, name) for name in names}
@@ -117,6 +121,7 @@ class Gatherer:
             missing_rights={"": own.result(), **self._operators_rights(operators or ())},
             quotas=tuple(quotas.result()),
             nodes={name: node for name, (known, node) in read.items() if known},
+            stream_count=total.result(),
             dns_endpoints=dns.result(),
             crd_properties=crd.result(),
             now=self._now(),
@@ -184,8 +189,11 @@ class Gatherer:
             return Lease(found) if found else None
         return None
 
-    def _own_rights(self, namespace: str) -> tuple[Right, ...]:
-        wanted = [replace(each, namespace=namespace) for each in rights.OF_PEOPLE]
+    def _own_rights(self, namespace: str, of_streams: Sequence[str]) -> tuple[Right, ...]:
+        """Those that are missing in one namespace, or in all; of these, in some with streams."""
+        some = [namespace] if namespace else of_streams[:_MAX_NAMESPACES_ASKED]
+        wanted = [replace(each, namespace=namespace) for each in rights.OF_LISTS]
+        wanted += [replace(each, namespace=it) for it in some for each in rights.OF_STREAMS]
         return self._missing(wanted, "", "your own rights")
 
     def _operators_rights(self, operators: Iterable[OperatorFacts]) -> dict[str, tuple[Right, ...]]:
@@ -215,6 +223,13 @@ class Gatherer:
             found = self._api.get(kinds.NODE, "", name)
             return True, Node(found) if found else None
         return False, None
+
+    def _stream_count(self) -> int | None:
+        """Not noted if it may not be read: it is asked of who looks at one namespace, too."""
+        try:
+            return self._api.count(kinds.STREAM)
+        except ApiError:
+            return None
 
     def _dns_endpoints(self) -> int | None:
         """Ready addresses of the cluster's name servers; None where they have another name."""

@@ -1,6 +1,6 @@
 """The rights that the operator and a person on call need.
 
-The operator's are those of the chart; `test_rights.py` compares them.
+The operator's are those of the chart; `test_reading.py` compares them.
 """
 
 from __future__ import annotations
@@ -39,16 +39,21 @@ OF_OPERATOR: tuple[Right, ...] = (
 OF_NAMESPACE_SELECTOR = _rights(("list", "watch"), "namespaces")
 
 # What the commands read in the streams' namespaces; docs/on-call.md has them, and what is shared.
-OF_PEOPLE: tuple[Right, ...] = (
+# With --all-namespaces these are needed in all of them:
+OF_LISTS: tuple[Right, ...] = (
     *_rights(("get", "list"), group_version.PLURAL, group_version.GROUP),
     *_rights(("list",), "pods"),
-    *_rights(("get",), "pods", subresource="log"),
-    *_rights(("get",), "pods", subresource="proxy"),
-    # A WebSocket begins with a GET; newer releases ask for create as well.
-    *_rights(("get", "create"), "pods", subresource="exec"),
     *_rights(("list",), "statefulsets", "apps"),
-    *_rights(("list",), "controllerrevisions", "apps"),
     *_rights(("list",), "persistentvolumeclaims"),
     *_rights(("list",), "events", "events.k8s.io"),
     *_rights(("list",), "resourcequotas"),
 )
+# And these only where there are streams:
+OF_STREAMS: tuple[Right, ...] = (
+    *_rights(("get",), "pods", subresource="log"),
+    *_rights(("get",), "pods", subresource="proxy"),
+    # A WebSocket begins with a GET; newer releases ask for create as well.
+    *_rights(("get", "create"), "pods", subresource="exec"),
+    *_rights(("list",), "controllerrevisions", "apps"),
+)
+OF_PEOPLE = (*OF_LISTS, *OF_STREAMS)

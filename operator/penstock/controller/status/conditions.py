@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Literal
 
-from penstock.api.problem import Problem
+from penstock.api.problem import Problem, sentence
 from penstock.api.v1alpha1.status import Condition, StreamStatus
 from penstock.cluster.lenient_fields import MAX_MESSAGE_CHARACTERS
 from penstock.cluster.stream import find_condition, not_ready_since
@@ -97,7 +97,7 @@ def _ready(outcome: Outcome) -> tuple[_Status, str, str]:
     if outcome.not_applied is None or outcome.not_applied.deliberate:
         return "True", outcome.reason, outcome.message
     where = "Reconciling" if outcome.not_applied.retried else "Stalled"
-    message = f"{outcome.message}. The newest spec is not applied completely: see {where}"
+    message = f"{sentence(outcome.message)} The newest spec is not applied completely: see {where}"
     return "True", _SPEC_NOT_APPLIED, message
 
 

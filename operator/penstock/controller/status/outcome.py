@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from penstock.api.problem import Problem
+from penstock.api.problem import Problem, sentence
 from penstock.api.v1alpha1.status import EditVerdict, Rollout, StreamState
 from penstock.cluster.assessment import Assessment
 from penstock.contract import naming
@@ -85,7 +85,8 @@ def invalid_spec(problems: Sequence[Problem], *, is_applied: bool, runs: bool) -
     """
     message = "; ".join(each.message for each in problems)
     if is_applied:
-        message += f". The last valid spec {'keeps running' if runs else 'stays applied'}"
+        does = "keeps running" if runs else "stays applied"
+        message = f"{sentence(message)} The last valid spec {does}"
     return NotApplied(problems[0].reason, message, retried=False)
 
 
@@ -114,7 +115,7 @@ def edit_to_take(applied_at: datetime, retry_in: timedelta) -> NotApplied:
 def refused_edit(edit: EditVerdict) -> NotApplied:
     """The driver that runs has planned the edited query, and Spark refuses it."""
     assert edit.refusal is not None
-    problem = Problem(edit.refusal.reason, edit.refusal.message.rstrip("."))
+    problem = Problem(edit.refusal.reason, edit.refusal.message)
     return replace(invalid_spec([problem], is_applied=True, runs=True), edit=edit)
 
 
@@ -122,17 +123,17 @@ def rolled_back(rollout: Rollout, revision: str) -> NotApplied:
     """The newest spec was given up, or the operator's image, and an earlier one runs."""
     failure = rollout.failure
     assert failure is not None
-    why = f"{failure.reason}: {failure.message.rstrip('.')}"
+    why = sentence(f"{failure.reason}: {failure.message}")
     if rollout.default_image and rollout.last_ready_image not in (None, rollout.default_image):
         said = (
             f"The stream did not become Ready with {rollout.default_image}, the operator's image, "
-            f"and runs with {rollout.last_ready_image} again: {why}. Install the operator with an "
+            f"and runs with {rollout.last_ready_image} again: {why} Install the operator with an "
             "image that runs, or name one in spec.image"
         )
     else:
         said = (
             f"The newest spec did not become Ready, and the last one that was (revision "
-            f"{revision}) runs again: {why}. Correct the spec; to try it once more as it is, set "
+            f"{revision}) runs again: {why} Correct the spec; to try it once more as it is, set "
             "spec.restartedAt"
         )
     return NotApplied("RolledBack", said, retried=False, since=failure.time)

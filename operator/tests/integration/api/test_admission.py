@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from testkit.errors import KubectlError
 from testkit.kubernetes.api_server import ApiServer, api_server
 from testkit.kubernetes.kubectl import Kube, Object
+from testkit.kubernetes.penstock_command import PenstockCommand
 from testkit.paths import CHECKOUT
 from testkit.streams.bad_manifests import GOOD, RING_1, Bad
 from testkit.streams.crd_schema import nodes, schema
@@ -25,6 +27,7 @@ from testkit.wait import wait_for
 
 ROOT = CHECKOUT
 CRD = ROOT / "crds" / "penstock.dev_continuousstreams.yaml"
+ON_CALL = ROOT / "docs/on-call.md"
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 # A YAML block of a document that is a complete resource.
 BLOCK = re.compile(r"^```yaml\n(apiVersion: penstock.*?)^```", re.MULTILINE | re.DOTALL)
@@ -136,16 +139,65 @@ def test_the_documented_policy_allows_images_of_one_registry_only(
 
 
 def test_the_pod_for_on_call_is_accepted_with_its_shipped_rights(server: ApiServer) -> None:
-    """That of docs/on-call.md; the guides' rehearsal runs it."""
+    """That of docs/on-call.md, in a namespace as config/default has it; the guides' rehearsal runs
+    it.
+    """
     kube = server.kube("penstock")
-    kube.run("create", "namespace", "penstock")
-    rights = (ROOT / "examples/on-call/rights.yaml").read_text()
-    kube.run("apply", "--validate=strict", "-f", "-", stdin=rights)
-    (overrides,) = re.findall(r"--overrides='(.*)'", (ROOT / "docs/on-call.md").read_text())
-    kube.run(
+    kube.run("apply", "-f", str(ROOT / "config/default/namespace.yaml"))
+    for name in ("rights", "exec", "rollback"):
+        file = ROOT / f"examples/on-call/{name}.yaml"
+        kube.run("apply", "--validate=strict", "-f", "-", stdin=file.read_text())
+    page = ON_CALL.read_text()
+    (kind, overrides) = re.findall(r"--override-type=(\w+) --overrides='(.*)'", page)[0]
+    made = kube.run(
         *("run", "doctor", "--dry-run=server", "--restart=Never", "--image=operator"),
-        *(f"--overrides={overrides}", "--", "doctor", "-A"),
+        *(f"--override-type={kind}", f"--overrides={overrides}", "-o", "json"),
+        *("--", "doctor", "-A"),
     )
+    (container,) = json.loads(made)["spec"]["containers"]
+    assert (container["image"], container["args"]) == ("operator", ["doctor", "-A"])
+
+
+def test_who_is_on_call_looks_at_all_streams_and_runs_nothing(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    """With the commands of docs/on-call.md: the strong rights are in the streams' namespaces only,
+    or nowhere.
+    """
+    kube = server.kube("penstock")
+    kube.run("apply", "-f", str(ROOT / "config/default/namespace.yaml"))
+    server.kube().run("create", "namespace", "payments")
+    kube.run("apply", "-f", str(ROOT / "examples/on-call/rights.yaml"))
+    (bind,) = re.findall(r"^kubectl (create rolebinding .*)$", ON_CALL.read_text(), re.MULTILINE)
+    kube.run(*bind.split())
+    payments = server.kube("payments")
+    create(payments, GOOD)
+    payments.apply({**manifest("second", GOOD)})
+    token = kube.run("create", "token", "on-call").strip()
+    penstock = PenstockCommand(server.kubeconfig_of(token, tmp_path), "penstock")
+    found = penstock.run("doctor", "-A").stdout
+    lacking = [line for line in found.splitlines() if "You may not" in line]
+    assert lacking == [
+        "not judged: your rights: NotAllowed: You may not get pods/exec in payments, create "
+        "pods/exec in payments"
+    ]
+    assert "cannot be read" not in found
+    assert penstock.run("rollback", "second", "-n", "payments").code != 0
+    for verb, what, namespace, may in (
+        ("get", "pods/log", "payments", True),
+        ("get", "pods/log", "kube-system", False),
+        ("get", "pods/proxy", "kube-system", False),
+        ("create", "pods/exec", "payments", False),
+        ("update", "continuousstreams.penstock.dev", "payments", False),
+    ):
+        said = subprocess.run(
+            [
+                server.kubectl, "auth", "can-i", verb, what, "-n", namespace,
+                f"--kubeconfig={tmp_path / 'kubeconfig'}",
+            ],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert said.stdout.strip() == ("yes" if may else "no"), (verb, what, namespace, said)
 
 
 def test_a_stream_with_every_field_is_stored_as_it_was_applied(kube: Kube) -> None:

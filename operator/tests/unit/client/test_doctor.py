@@ -10,6 +10,7 @@ import pytest
 from penstock.client.cluster_facts import ClusterFacts
 from penstock.client.doctor.diagnosis import diagnose
 from penstock.client.view.findings import as_text, exit_code
+from testkit.controller.facts import operator
 from testkit.controller.stream_faults import (
     BROKER,
     acl_missing,
@@ -109,6 +110,28 @@ FAULTS = (
     ),
     Fault(claim_gone, f"{STREAM}CheckpointMissing: "),
 )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "streams", "minutes", "is_stale"),
+    [
+        ((), 1, 4, True),
+        (("--numbers-interval=300",), 1, 4, False),
+        (("--numbers-interval=300",), 1, 8, True),
+        (("--numbers-interval=60", "--numbers-interval=300"), 1, 4, False),
+        ((), 8_000, 4, False),
+        ((), 8_000, 7, True),
+        ((), None, 30, False),
+        ((), None, 63, True),
+    ],
+)
+def test_numbers_are_old_by_the_interval_of_the_operator(
+    arguments: tuple[str, ...], streams: int | None, minutes: int, is_stale: bool
+) -> None:
+    """And by the number of streams: a fleet whose numbers are rare is well."""
+    facts = operator_frozen(minutes, operator(*arguments), streams)
+    found = [each.reason for each in diagnose(facts)]
+    assert ("StatusStale" in found) is is_stale, found
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda each: each.facts.__name__)

@@ -58,6 +58,9 @@ class Api(KubeApi):
         found = self._pods if kind is kinds.POD and not is_operators else []
         return [each for each in found if each is not None]
 
+    def count(self, kind: Kind) -> int:
+        return 1
+
     def page(self, path: str, seconds: float) -> str:
         raise ApiError(403, "Forbidden", "pods/proxy is forbidden")
 

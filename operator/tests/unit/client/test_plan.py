@@ -8,19 +8,24 @@ import pytest
 import yaml
 
 from penstock.api.v1alpha1.changes import Change
-from penstock.client.plan import RESTARTS, plan, plan_edit
+from penstock.api.v1alpha1.status import LastFailure
+from penstock.client.plan import RESTARTS, Live, plan, plan_edit
+from penstock.cluster import kinds
+from penstock.cluster.objects import ControllerRevision
 from penstock.cluster.stream import Stream
+from penstock.contract.driver_report import QueryState
 from penstock.contract.edits import change_of_edit
 from penstock.validation.reading.documents import load
 from testkit.controller import samples
+from testkit.controller.fake_cluster import FakeCluster
 
 SPEC = samples.stream()["spec"]
 SQL = {"transform": {"sql": "SELECT key, value FROM source"}}
 PYTHON = {"transform": {"python": {"function": "a:b", "inline": "def b(source): return source"}}}
 
 
-def stream(status: dict[str, Any] | None = None, **spec: Any) -> Stream:
-    return Stream({**samples.stored(**spec), "status": status or {}})
+def stream(status: dict[str, Any] | None = None, **spec: Any) -> Live:
+    return Live(Stream({**samples.stored(**spec), "status": status or {}}))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +183,7 @@ def test_a_file_is_planned_by_its_streams() -> None:
     text = yaml.safe_dump_all([there, new, wrong])
     asked = []
 
-    def live(key: Any) -> Stream | None:
+    def live(key: Any) -> Live | None:
         asked.append(str(key))
         return stream() if key.name == samples.NAME else None
 
@@ -191,3 +196,105 @@ def test_a_file_is_planned_by_its_streams() -> None:
     lines = [text.splitlines()[it.line - 1].strip() for it in edits]
     assert any(line.startswith("sql:") for line in lines)
     assert not report.passed
+
+
+CORES: dict[str, Any] = {"executor": {"cores": 2}}
+NAMED: dict[str, Any] = {"queryName": "other"}
+INVALID: dict[str, Any] = {"transform": {"sql": "SELECT nothing FROM nowhere"}}
+BROKEN = LastFailure(reason="Boom", message="it broke", permanent=True, time=samples.T0)
+
+
+def cluster_with(edit: dict[str, Any], *, recorded: bool = True) -> FakeCluster:
+    """A stream that is Ready with the sample's spec; an edit of it is refused, or taken back."""
+    cluster = FakeCluster()
+    cluster.apply()
+    cluster.settle()
+    cluster.fails_with[samples.desired(**edit).spec_hash] = {
+        "state": QueryState.FAILED, "last_failure": BROKEN
+    }  # fmt: skip
+    cluster.apply(**edit)
+    cluster.settle()
+    assert cluster.condition("Stalled").status == "True"
+    assert cluster.condition("Ready").status == "True"
+    return cluster
+
+
+def planned(cluster: FakeCluster, edit: dict[str, Any]) -> list[Any]:
+    records = tuple(map(ControllerRevision, cluster.api.of_kind(kinds.CONTROLLER_REVISION)))
+    live = Live(Stream(cluster.stream), records)
+    return list(plan_edit(live, samples.stream(**edit)["spec"]))
+
+
+def done(cluster: FakeCluster, edit: dict[str, Any]) -> str:
+    """What the operator does, as the outcome of a plan."""
+
+    def runs() -> tuple[str, str]:
+        found = cluster.api.one(kinds.STATEFUL_SET, f"{samples.NAME}-driver")
+        annotations = found["spec"]["template"]["metadata"]["annotations"]
+        return annotations["penstock.dev/pod-hash"], cluster.applied_hash
+
+    before = runs()
+    cluster.fails_with.clear()
+    cluster.apply(**edit)
+    cluster.settle()
+    after = runs()
+    if before[0] != after[0]:
+        return "PodRestarts"
+    return "QueryRestarts" if before != after else "NothingRestarts"
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [NAMED, CORES, {**INVALID, **CORES}],
+    ids=["query", "pod", "invalid"],
+)
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        pytest.param({}, "NothingRestarts", id="back to what runs"),
+        pytest.param({"restart": {"maxAttempts": 3}}, "NothingRestarts", id="nearly"),
+        pytest.param(SQL, "QueryRestarts", id="query"),
+        pytest.param({**SQL, **CORES}, "PodRestarts", id="a pod, which the edit before named"),
+    ],
+)
+def test_an_edit_is_compared_with_what_runs(
+    failed: dict[str, Any], edit: dict[str, Any], reason: str
+) -> None:
+    """And not with the resource, if that was refused or taken back: the operator does the same."""
+    cluster = cluster_with(failed)
+    outcome, *_ = planned(cluster, edit)
+    assert outcome.reason == reason
+    assert "which runs: the resource's spec does not run" in outcome.message
+    assert done(cluster, edit) == reason
+
+
+def test_the_same_manifest_again_changes_nothing() -> None:
+    """Though another spec runs."""
+    outcome, *fields = planned(cluster_with(CORES), CORES)
+    assert (outcome.reason, fields) == ("Unchanged", [])
+
+
+def test_what_runs_may_not_be_known() -> None:
+    """The stream was not Ready for long enough to be recorded, or the records may not be read."""
+    live = Live(Stream(cluster_with({**INVALID, **CORES}).stream))
+    outcome, *_ = plan_edit(live, samples.stream(**SQL, **CORES)["spec"])
+    assert "Not compared with what runs" in outcome.message
+
+
+def test_an_edit_that_is_not_done_counts_as_well() -> None:
+    """The pod that runs is being replaced."""
+    cluster = FakeCluster()
+    cluster.apply()
+    cluster.settle()
+    cluster.apply(**CORES)
+    for edit, reason in (({}, "PodRestarts"), (SQL, "PodRestarts"), ({**CORES}, "Unchanged")):
+        outcome, *_ = planned(cluster, edit)
+        assert outcome.reason == reason
+    assert "the resource's spec is not applied yet" in planned(cluster, SQL)[0].message
+
+
+def test_an_image_that_runs_already_replaces_nothing_when_a_spec_names_it() -> None:
+    """As a rollback does after a default image that does not run."""
+    cluster = cluster_with(CORES)
+    outcome, *_ = planned(cluster, {"image": samples.IMAGE})
+    assert outcome.reason == done(cluster, {"image": samples.IMAGE}) == "NothingRestarts"

@@ -86,6 +86,16 @@ def test_nothing_is_replaced_before_spark_takes_the_edit(
     assert revision(cluster) != before
 
 
+def test_what_ends_with_a_question_gets_no_full_stop(cluster: FakeCluster) -> None:
+    refusal = REFUSAL.model_copy(update={"message": "no field x: did you mean y?"})
+    cluster.apply(**EDIT)
+    cluster.report(edit=REFUSED.model_copy(update={"refusal": refusal}))
+    cluster.settle()
+    assert cluster.condition("Stalled").message == (
+        "no field x: did you mean y? The last valid spec keeps running"
+    )
+
+
 def test_a_refused_edit_leaves_the_stream_as_it_is(cluster: FakeCluster) -> None:
     before = cluster.children()
     cluster.apply(**EDIT)

@@ -119,6 +119,23 @@ def test_how_long_another_pod_took_is_kept_by_edits_that_need_none(cluster: Fake
     assert took() in range(40, 45)
 
 
+def test_what_a_start_waited_for_is_no_time_of_a_pod(cluster: FakeCluster) -> None:
+    """`penstock plan` says how long the next one takes, and a topic is there by then."""
+    before = cluster.status.rollout
+    waits = {"reason": "TopicMissing", "time": cluster.clock.time}
+    missing = samples.FAILURE.model_copy(update=waits)
+    fails(cluster, POD, QueryState.RESTARTING, last_failure=missing)
+    cluster.clock.advance(173)
+    cluster.fails_with.clear()
+    cluster.report()
+    steps(cluster)
+    cluster.settle()
+    assert last_ready(cluster) == spec_hash(cluster) == edited_hash(cluster, POD)
+    assert before is not None
+    assert cluster.status.rollout is not None
+    assert cluster.status.rollout.pod_seconds == before.pod_seconds
+
+
 @EDITS
 def test_an_edit_that_fails_for_good_is_taken_back_at_once(
     cluster: FakeCluster, edit: dict[str, Any]

@@ -289,6 +289,20 @@ def test_what_spark_would_refuse_is_found_without_it(
 
 
 @pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT fron_json(CAST(value AS STRING), 'a INT').a AS k FROM source",
+        "SELECT j.a AS k FROM (SELECT fron_json(CAST(value AS STRING), 'a INT') AS j FROM source)",
+    ],
+)
+def test_of_a_function_that_there_is_not_only_that_is_said(sql: str) -> None:
+    """Not that the text does not show its fields, which follows from it."""
+    ((severity, reason, message),) = judged(sql)
+    assert (severity, reason) == ("error", "UnknownFunction")
+    assert message.endswith("did you mean from_json?")
+
+
+@pytest.mark.parametrize(
     "fields",
     [
         {"image": "mine:1"},

@@ -95,7 +95,7 @@ def _run(options: RunOptions) -> int:
             environment,
             java_options=(*_proxies_for_dependencies(stream.spec), *archive.options),
         )
-        code = run_driver(stream, environment, workspace, kafka, archive.write, plain=options.plain)
+        code = run_driver(stream, environment, workspace, kafka, archive.write, options)
         archive.keep()
         return code
 

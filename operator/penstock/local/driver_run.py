@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import os
 import sys
 import threading
@@ -20,9 +21,12 @@ from penstock.driver import main
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.environment import LocalEnvironment
+from penstock.driver.failures import BROKER_UNREACHABLE
+from penstock.driver.logs import log_event
 from penstock.driver.reporting.metrics import PREFIX, Metrics
 from penstock.local.errors import print_message, refusing
 from penstock.local.kafka.local_kafka import LocalKafka
+from penstock.local.options import RunOptions
 from penstock.local.view.plain import PlainView
 from penstock.local.view.progress import Progress, RunInfo, describe_trigger, stated_rate
 from penstock.local.workspace import CHOOSE_FOLDER, Workspace, short_path
@@ -31,6 +35,10 @@ if TYPE_CHECKING:
     from penstock.local.view.live import LiveView
 
 
+_NO_BROKER = (
+    "To try the stream without its brokers, add --with-kafka, which starts one on this machine; "
+    "--bootstrap-servers HOST:PORT takes another."
+)
 # Until then a query that runs has loaded the classes that it needs.
 _LOADED_SECONDS = 5.0
 
@@ -41,17 +49,18 @@ def run_driver(
     workspace: Workspace,
     kafka: LocalKafka | None,
     on_loaded: Callable[[], None],
-    *,
-    plain: bool,
+    options: RunOptions,
 ) -> int:
     """Runs until a signal, the end of the work or a permanent failure; returns the exit code.
+
+    With --wait, a failure whose cause may go away by itself ends nothing.
 
     `on_loaded` is called, perhaps twice, once a query that runs has loaded its classes. Raises
     BrokerError if the broker has not started.
     """
-    view = _choose_view(stream, workspace, kafka, plain)
+    view = _choose_view(stream, workspace, kafka, options.plain)
     checkpoint = environment.generation(stream.spec.checkpoint.generation)
-    watcher = _ReportWatcher(stream, checkpoint, view, kafka, on_loaded)
+    watcher = _ReportWatcher(stream, checkpoint, view, kafka, on_loaded, waits=options.wait)
     with contextlib.ExitStack() as undo:
         with refusing(workspace.log, CHOOSE_FOLDER):
             undo.enter_context(view.open())
@@ -73,11 +82,15 @@ class _ReportWatcher:
         view: PlainView | LiveView,
         kafka: LocalKafka | None,
         on_loaded: Callable[[], None],
+        *,
+        waits: bool,
     ) -> None:
         self._counts_records = stream.spec.source.kafka is not None
         self._committed_epoch = ProgressReader(VolumeFiles(checkpoint)).committed_epoch
         self._view = view
         self._kafka = kafka
+        self._waits = waits
+        self._hinted = False
         self._on_loaded = on_loaded
         self._timer: threading.Timer | None = None
         self.metrics = Metrics()
@@ -89,7 +102,9 @@ class _ReportWatcher:
         samples = self._sample("record_commit_latency_seconds_count")
         seconds = self._sample("record_commit_latency_seconds_sum")
         latency = seconds / samples if samples else None
-        self.progress = self.progress.with_report(report, time.monotonic(), records, latency)
+        self.progress = self.progress.with_report(
+            self._with_hint(report), time.monotonic(), records, latency, waits=self._waits
+        )
         self._view.update(self.progress)
         if report.state is QueryState.RUNNING and self._timer is None:
             self._timer = threading.Timer(_LOADED_SECONDS, self._on_loaded)
@@ -101,6 +116,19 @@ class _ReportWatcher:
             self._kafka.on_query_completed()
         if self.progress.failed or self.progress.completed:
             self.stop.set()
+
+    def _with_hint(self, report: DriverReport) -> DriverReport:
+        """With what to do on a laptop, where the brokers of a manifest are often out of reach."""
+        failure = report.last_failure
+        is_hinted = failure is not None and failure.reason == BROKER_UNREACHABLE
+        if failure is None or not is_hinted or self._kafka is not None or report.committed:
+            return report
+        if not self._hinted:
+            log_event("hint", logging.WARNING, cause=_NO_BROKER)
+            self._hinted = True
+        message = f"{failure.message} {_NO_BROKER}"
+        failure = failure.model_copy(update={"message": message})
+        return report.model_copy(update={"last_failure": failure})
 
     def _sample(self, name: str) -> float:
         return self.metrics.registry.get_sample_value(f"{PREFIX}_{name}") or 0.0

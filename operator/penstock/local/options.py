@@ -65,6 +65,8 @@ class RunOptions:
     config_maps: Path
     http_port: int | None
     plain: bool
+    wait: bool
+    """Whether to go on after a permanent failure whose cause may go away by itself."""
     local_kafka: LocalKafkaOptions | None
     """None: no broker is started."""
 
@@ -87,6 +89,7 @@ class RunOptions:
             config_maps=arguments.config_maps,
             http_port=arguments.http_port,
             plain=arguments.plain,
+            wait=arguments.wait,
             local_kafka=LocalKafkaOptions(
                 partitions=arguments.partitions,
                 topics=tuple(arguments.topic),
@@ -143,6 +146,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path("secrets"),
         metavar="DIR",
         help="folder with a file NAME/KEY for each Secret key of the stream (default: secrets)",
+    )
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="wait for what may come by itself, such as a missing topic, as the stream's pod does "
+        "(default: exit with 1)",
     )
     _add_kafka(parser.add_argument_group("local Kafka options"))
 

@@ -178,7 +178,8 @@ class KafkaSource(KafkaClient):
         description=(
             "Where the first start begins to read: earliest or latest. Later starts continue from "
             "the checkpoint. Partitions that are added later are always read from the earliest "
-            "record. Default: latest."
+            "record, and so is a topic that is created while the stream waits for it. Default: "
+            "latest."
         ),
     )
     starting_offsets_by_partition: OffsetsByPartition = Field(

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -29,7 +29,7 @@ from penstock.driver.checkpoint.state_versions import Store, is_other_version, v
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.checkpoint.storage.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import CHECKPOINT_FULL, DriverError
-from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.offsets import FirstLook, Offsets
 from penstock.driver.kafka.transactions import TransactionNames
 
 # Penstock's file: the offsets of the stream's first start. Spark's continuous engine resolves
@@ -37,6 +37,8 @@ from penstock.driver.kafka.transactions import TransactionNames
 _FIRST_OFFSETS = f"{penstock_files.FOLDER}/first-offsets.json"
 # Penstock's file: what the spec said about that when the generation began (generations.py).
 _START_FROM = f"{penstock_files.FOLDER}/start-from.json"
+# Penstock's file: what the source had when a stream that could not start first looked.
+_FIRST_LOOK = f"{penstock_files.FOLDER}/first-look.json"
 # Penstock's file: the ids of the topics that the offsets belong to (data_loss.py).
 _TOPIC_IDS = f"{penstock_files.FOLDER}/topics.json"
 # Penstock's file: a sink of this stream may recognise batches by their ids (batch_ids.py).
@@ -315,11 +317,7 @@ class CheckpointFolder:
             "start at the newest offsets would skip all records since then. Restore the file, or "
             "delete it to start where startingOffsets says now.",
         )
-        if document is None:
-            return None
-        return {
-            topic: {int(p): offset for p, offset in of.items()} for topic, of in document.items()
-        }
+        return None if document is None else _offsets(document)
 
     def readable_first_offsets(self) -> Offsets | None:
         """None also if the file is damaged, which matters only to a start without a commit."""
@@ -331,6 +329,22 @@ class CheckpointFolder:
     def save_first_offsets(self, offsets: Offsets) -> None:
         """Stores the offsets of the first start, before it happens."""
         penstock_files.save(self.files, _FIRST_OFFSETS, offsets)
+
+    def first_look(self) -> FirstLook | None:
+        """What the source had at the first look, if the query could not start then; else None."""
+        document = penstock_files.load(
+            self.files,
+            _FIRST_LOOK,
+            "It holds where the topics ended when the stream was first started, and nothing is "
+            "read yet. Restore the file, or delete it to begin where startingOffsets says now.",
+        )
+        if document is None:
+            return None
+        return FirstLook(document["named"], _offsets(document["offsets"]), document["ids"])
+
+    def save_first_look(self, look: FirstLook) -> None:
+        """Stores it, before the first start."""
+        penstock_files.save(self.files, _FIRST_LOOK, asdict(look))
 
     def start_from(self) -> dict[str, Any] | None:
         """The stored spec.checkpoint.startFrom; None if the generation began without one."""
@@ -461,3 +475,7 @@ class CheckpointFolder:
                     self.files.write(name, content)
             self.files.sync(folder)
         self.progress.forget_offsets()
+
+
+def _offsets(document: Mapping[str, Mapping[str, int]]) -> Offsets:
+    return {topic: {int(p): offset for p, offset in of.items()} for topic, of in document.items()}

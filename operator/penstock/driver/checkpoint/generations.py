@@ -20,6 +20,7 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.generation_start import Beginning, moves, stored_form
 from penstock.driver.checkpoint.left_out import LeftOut
 from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.checkpoint.start_position import latest_offsets
 from penstock.driver.checkpoint.storage.files import Checkpoints
 from penstock.driver.failures import GENERATION_EXISTS, DriverError, Failure, StreamWarning
 from penstock.driver.kafka.offsets import EARLIEST, Offsets, first_offsets, later_of_both
@@ -112,7 +113,7 @@ class Generations:
     ) -> tuple[Beginning, LeftOut]:
         """Where the spec says that the generation begins, and the records left out until then."""
         if start.generation is None:
-            named, left = Beginning(_offsets(start, source), {}), LeftOut()
+            named, left = Beginning(self._offsets(start, source), {}), LeftOut()
         else:
             earlier = self._folder(start.generation)
             reached = self._reached(earlier)
@@ -121,6 +122,36 @@ class Generations:
             named, left = Beginning(reached, earlier.topic_ids()), left_out.load(earlier.files)
         read = source.named(named.offsets)
         return replace(named, offsets={topic: named.offsets[topic] for topic in read}), left
+
+    def _offsets(self, start: StartFrom, source: SourceMonitor) -> Offsets:
+        """What a start names in Kafka."""
+        if start.timestamp_ms is not None:
+            return source.fetch_offsets_at(start.timestamp_ms)
+        snapshot = source.snapshot()
+        assert snapshot is not None
+        earliest = snapshot.earliest
+        if start.consumer_group is not None:
+            committed = source.fetch_group_offsets(start.consumer_group)
+            if committed.keys().isdisjoint(snapshot.newest):
+                raise _unknown(
+                    f"The consumer group {start.consumer_group} has committed no offset of a topic "
+                    "that the stream reads, or Kafka has forgotten it (offsets.retention.minutes)."
+                )
+            return {
+                topic: {n: committed.get(topic, {}).get(n, offset) for n, offset in of.items()}
+                for topic, of in earliest.items()
+            }
+        if start.offsets == "earliest":
+            return earliest
+        named = first_offsets(
+            start.offsets_by_partition or {},
+            latest_offsets(self._spec, self.current, source, snapshot.newest),
+            "checkpoint.startFrom.offsetsByPartition",
+        )
+        return {
+            topic: {n: earliest[topic][n] if at == EARLIEST else at for n, at in of.items()}
+            for topic, of in named.items()
+        }
 
     def check_first_start(self, known: int | None) -> None:
         """Raises CheckpointMissing if this generation has been there before, and is gone.
@@ -192,36 +223,6 @@ class Generations:
             "checkpoint.startFrom says: it is continued, and startFrom does not count. "
             f"{REMEDIES[GENERATION_EXISTS].action}",
         )
-
-
-def _offsets(start: StartFrom, source: SourceMonitor) -> Offsets:
-    """What a start names in Kafka."""
-    if start.timestamp_ms is not None:
-        return source.fetch_offsets_at(start.timestamp_ms)
-    snapshot = source.snapshot()
-    assert snapshot is not None
-    if start.consumer_group is not None:
-        committed = source.fetch_group_offsets(start.consumer_group)
-        if committed.keys().isdisjoint(snapshot.newest):
-            raise _unknown(
-                f"The consumer group {start.consumer_group} has committed no offset of a topic "
-                "that the stream reads, or Kafka has forgotten it (offsets.retention.minutes)."
-            )
-        return {
-            topic: {n: committed.get(topic, {}).get(n, offset) for n, offset in of_topic.items()}
-            for topic, of_topic in snapshot.earliest.items()
-        }
-    if start.offsets == "earliest":
-        return snapshot.earliest
-    named = first_offsets(
-        start.offsets_by_partition or {},
-        snapshot.newest,
-        "checkpoint.startFrom.offsetsByPartition",
-    )
-    return {
-        topic: {n: snapshot.earliest[topic][n] if at == EARLIEST else at for n, at in of.items()}
-        for topic, of in named.items()
-    }
 
 
 def _unknown(message: str) -> DriverError:

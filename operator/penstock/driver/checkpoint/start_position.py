@@ -114,6 +114,35 @@ def _first(spec: StreamSpec, folder: CheckpointFolder, repair: RepairPlan) -> Of
     return folder.first_offsets()
 
 
+def note_first_look(spec: StreamSpec, folder: CheckpointFolder, source: SourceMonitor) -> None:
+    """Stores where the topics end now, of a stream that was never started and cannot start now.
+
+    It may wait for its topic for hours, and what comes meanwhile is to be read.
+    """
+    kafka = spec.source.kafka
+    if kafka is None or not folder.is_new() or folder.readable_first_offsets() is not None:
+        return
+    known = folder.first_look()
+    named = [kafka.topic_pattern] if kafka.topic_pattern else kafka.topics or kafka.assign or ()
+    if known is not None and set(named) <= set(known.named):
+        return
+    look = source.first_look()
+    if look is not None:
+        folder.save_first_look(look if known is None else known.joined(look))
+
+
+def latest_offsets(
+    spec: StreamSpec, folder: CheckpointFolder, source: SourceMonitor, newest: Offsets
+) -> Offsets:
+    """Where a stream begins now that begins at the latest records; `newest`: the ends now."""
+    look, kafka = folder.first_look(), spec.source.kafka
+    if look is None or kafka is None:
+        return newest
+    snapshot = source.snapshot()
+    assert snapshot is not None
+    return look.beginning(kafka.topic_pattern, snapshot.ids, snapshot.earliest, newest)
+
+
 def first_starting_offsets(
     spec: StreamSpec, folder: CheckpointFolder, source: SourceMonitor, repair: RepairPlan
 ) -> str | None:
@@ -133,7 +162,8 @@ def first_starting_offsets(
     if depends_on_start_time(spec):
         newest = source.fetch_newest_offsets()
         if first is None:
-            first = first_offsets(kafka.starting_offsets_by_partition, newest)
+            ends = latest_offsets(spec, folder, source, newest)
+            first = first_offsets(kafka.starting_offsets_by_partition, ends)
             folder.save_first_offsets(first)
         return starting_offsets(first, newest)
     snapshot = source.snapshot()

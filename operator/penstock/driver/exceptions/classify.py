@@ -200,7 +200,7 @@ def _failure(rule: Rule, exception: ExceptionInfo, in_task: bool) -> Failure:
     named_after = (condition or exception.classes[0].rsplit(".", 1)[-1]).split(".", 1)[0]
     return Failure(
         reason=rule.reason or _camel(named_after),
-        message=f"{_message(rule, exception, in_task)} {rule.advice}".strip(),
+        message=_sentences(_message(rule, exception, in_task), rule.advice),
         permanent=rule.permanent,
         recoverable=rule.recoverable or rule.is_record_error,
         maybe_poison=rule.is_record_error,
@@ -232,6 +232,13 @@ def _headline(exception: ExceptionInfo) -> str:
     """The message's first line, without the plans and stack traces that follow."""
     lines = [line.strip() for line in exception.message.splitlines() if line.strip()]
     return _shortened(lines[0] if lines else exception.classes[0])
+
+
+def _sentences(message: str, advice: str) -> str:
+    """Both, with a stop between them: Kafka's messages often end without."""
+    if not advice:
+        return message
+    return f"{message}{'' if message.endswith(('.', '!', '?', ':')) else '.'} {advice}"
 
 
 def _shortened(text: str) -> str:

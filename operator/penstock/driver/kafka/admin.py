@@ -6,7 +6,7 @@ get the same answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,11 @@ from typing import Any
 from penstock.api.kafka_options import CLIENT_PREFIX
 from penstock.api.v1alpha1 import KafkaSource
 from penstock.api.v1alpha1.kafka_connection import KafkaClient
+from penstock.contract.remedies import REMEDIES
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import KAFKA_AUTHORIZATION, TOPIC_MISSING, DriverError, Failure
 from penstock.driver.jvm import java_class
-from penstock.driver.kafka.offsets import Offsets, Partitions, selected_partitions
+from penstock.driver.kafka.offsets import FirstLook, Offsets, Partitions, selected_partitions
 from penstock.driver.kafka.security import security_options
 
 REQUEST_TIMEOUT_MS = 5_000
@@ -91,24 +92,40 @@ class Admin:
         self._client = self._class("org.apache.kafka.clients.admin.AdminClient").create(options)
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
-        """Topics by name. Raises UnknownTopicOrPartitionException if one is missing."""
+        """Topics by name. Raises DriverError, which names those that are missing."""
+        names = list(names)
+        found = self.existing_topics(names)
+        if missing := [name for name in names if name not in found]:
+            subject = "The topic {} does" if len(missing) == 1 else "The topics {} do"
+            named = " and ".join(missing)
+            advice = REMEDIES[TOPIC_MISSING].action
+            raise _missing(f"{subject.format(named)} not exist. {advice}")
+        return found
+
+    def existing_topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        """Those of the topics that exist, by name."""
         names = list(names)
         wanted = self._class("java.util.ArrayList")()
         for name in names:
             wanted.add(name)
         described = self._client.describeTopics(wanted).topicNameValues()
-        topics = {name: self._description(name, described.get(name)) for name in names}
-        return {
-            name: Topic(topic.topicId().toString(), topic.partitions().size())
-            for name, topic in topics.items()
-        }
+        found = {}
+        for name in names:
+            try:
+                topic = self._description(name, described.get(name))
+            except Exception as error:
+                if classify_exception(error).reason != TOPIC_MISSING:
+                    raise
+            else:
+                found[name] = Topic(topic.topicId().toString(), topic.partitions().size())
+        return found
 
     def _description(self, name: str, future: Any) -> Any:
         try:
             return self._result(future)
         except Exception as error:
             failure = classify_exception(error)
-            if failure.reason != KAFKA_AUTHORIZATION:
+            if failure.reason not in (KAFKA_AUTHORIZATION, TOPIC_MISSING):
                 raise
             # Kafka's message is "Topic authorization failed.", without the topic.
             raise DriverError(replace(failure, message=f"{name}: {failure.message}")) from error
@@ -281,26 +298,40 @@ def matching(gateway: Any, pattern: str, names: Iterable[str]) -> list[str]:
 
 
 def partitions_of(admin: Admin, source: KafkaSource) -> Partitions:
-    """The partitions to read. Raises Kafka's own exception if a topic is missing."""
-    topics = admin.topics(_names(admin, source))
-    counts = {name: topic.partitions for name, topic in topics.items()}
-    ids = {name: topic.id for name, topic in topics.items() if topic.id != _NO_ID}
-    return Partitions(selected_partitions(counts, source.assign), ids)
+    """The partitions to read. Raises DriverError if a topic is missing."""
+    names = _names(admin, source)
+    if not names:
+        raise _missing(
+            f"No topic matches topicPattern {source.topic_pattern}. Create one, or correct the "
+            "pattern."
+        )
+    return _partitions(admin.topics(names), source.assign)
+
+
+def first_look(admin: Admin, source: KafkaSource) -> FirstLook:
+    """The topics to read that exist."""
+    names = _names(admin, source)
+    partitions = _partitions(admin.existing_topics(names))
+    pattern = source.topic_pattern
+    return FirstLook(
+        names if pattern is None else [pattern], admin.newest(partitions), partitions.ids
+    )
 
 
 def _names(admin: Admin, source: KafkaSource) -> Sequence[str]:
     """The topics that the source names, or those that match its pattern now."""
     if source.topic_pattern is None:
         return sorted(source.topics or source.assign or ())
-    found = admin.matching(source.topic_pattern)
-    if not found:
-        raise DriverError(
-            Failure(
-                TOPIC_MISSING,
-                f"No topic matches topicPattern {source.topic_pattern}. Create one, or correct "
-                "the pattern.",
-                permanent=True,
-                recoverable=True,
-            )
-        )
-    return found
+    return admin.matching(source.topic_pattern)
+
+
+def _partitions(
+    topics: Mapping[str, Topic], assign: Mapping[str, Sequence[int]] | None = None
+) -> Partitions:
+    counts = {name: topic.partitions for name, topic in topics.items()}
+    ids = {name: topic.id for name, topic in topics.items() if topic.id != _NO_ID}
+    return Partitions(selected_partitions(counts, assign), ids)
+
+
+def _missing(message: str) -> DriverError:
+    return DriverError(Failure(TOPIC_MISSING, message, permanent=True, recoverable=True))

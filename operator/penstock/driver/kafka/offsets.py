@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.driver.failures import DriverError, Failure
@@ -39,6 +39,55 @@ class Partitions:
     def total(self) -> int:
         """Also the number of tasks."""
         return sum(len(of_topic) for of_topic in self.numbers.values())
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """What the source had when the driver first looked, of a stream that could not start then.
+
+    `latest` is where the topics ended at that moment: what came later is read.
+    """
+
+    named: Collection[str]
+    """The topics that the spec named, or its pattern."""
+    offsets: Offsets
+    """Where those ended that existed."""
+    ids: Mapping[str, str]
+
+    def joined(self, later: FirstLook) -> FirstLook:
+        """With what a later look says of topics that the spec did not name before.
+
+        >>> before, later = FirstLook(["a"], {}, {}), FirstLook(["a", "b"], {"a": {0: 7}}, {})
+        >>> before.joined(later)
+        FirstLook(named=['a', 'b'], offsets={}, ids={})
+        """
+        new = [name for name in later.named if name not in self.named]
+        found = {topic: of for topic, of in later.offsets.items() if topic not in self.named}
+        return FirstLook([*self.named, *new], {**found, **self.offsets}, {**later.ids, **self.ids})
+
+    def beginning(
+        self, pattern: str | None, ids: Mapping[str, str], earliest: Offsets, newest: Offsets
+    ) -> Offsets:
+        """Where a stream with this pattern, if any, begins that begins at the latest records.
+
+        A topic or a partition that was created since then is read from its first record. One that
+        the spec did not name then begins at its end.
+
+        >>> look = FirstLook(["a", "b"], {"a": {0: 7}}, {"a": "id"})
+        >>> earliest = {"a": {0: 0, 1: 0}, "b": {0: 0}, "c": {0: 0}}
+        >>> newest = {"a": {0: 9, 1: 9}, "b": {0: 9}, "c": {0: 9}}
+        >>> look.beginning(None, {"a": "id"}, earliest, newest)
+        {'a': {0: 7, 1: 0}, 'b': {0: 0}, 'c': {0: 9}}
+        """
+
+        def begin(topic: str) -> Mapping[int, int]:
+            if topic not in self.named and pattern not in self.named:
+                return newest[topic]
+            is_another = ids.get(topic) != self.ids.get(topic)
+            then = {} if is_another else self.offsets.get(topic, {})
+            return {n: then.get(n, earliest[topic][n]) for n in newest[topic]}
+
+        return {topic: begin(topic) for topic in newest}
 
 
 def latest(offsets: Offsets, others: Offsets) -> Offsets:

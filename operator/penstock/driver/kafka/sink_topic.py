@@ -6,6 +6,7 @@ and then reports a timeout, and in real-time mode the query hangs silently (meas
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -16,11 +17,20 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.admin import Admin
 from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 
+_GONE = (
+    "If it was deleted, what stood in it is gone, and the stream goes on after its last commit: to "
+    "write that again, begin another checkpoint.generation with an earlier startFrom. "
+)
+
 
 class SinkTopic:
     """The topic that the sink names, if it names one."""
 
-    def __init__(self, jvm: Jvm, sink: Sink, secrets: Path) -> None:
+    def __init__(
+        self, jvm: Jvm, sink: Sink, secrets: Path, has_written: Callable[[], bool]
+    ) -> None:
+        """`has_written`: whether the stream may have written to the topic, if it is missing."""
+        self._has_written = has_written
         self._jvm = jvm
         self._kafka = sink.kafka
         self._secrets = secrets
@@ -35,7 +45,7 @@ class SinkTopic:
 
         def ask() -> None:
             with closing(Admin(gateway, kafka, self._secrets)) as admin:
-                require_topic(admin, topic)
+                require_topic(admin, topic, self._has_written)
 
         self._calls.call(ask)
         self._just_checked = True
@@ -47,7 +57,7 @@ class SinkTopic:
         self._just_checked = False
 
 
-def require_topic(admin: Admin, topic: str) -> None:
+def require_topic(admin: Admin, topic: str, has_written: Callable[[], bool]) -> None:
     """Raises DriverError if the output topic is missing and the brokers do not create topics."""
     try:
         admin.topics([topic])
@@ -64,7 +74,8 @@ def require_topic(admin: Admin, topic: str) -> None:
         Failure(
             TOPIC_MISSING,
             f"The output topic {topic} does not exist, and the brokers do not create topics "
-            "automatically. Create it, or correct spec.sink.kafka.topic.",
+            f"automatically. {_GONE if has_written() else ''}Create it, or correct "
+            "spec.sink.kafka.topic.",
             permanent=True,
             recoverable=True,
         )

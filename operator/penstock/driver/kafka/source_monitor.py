@@ -15,10 +15,10 @@ from penstock.contract.sizing import stated_partitions
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import TOPIC_MISSING, DriverError, Failure
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka.admin import Admin, matching, partitions_of
+from penstock.driver.kafka.admin import Admin, first_look, matching, partitions_of
 from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 from penstock.driver.kafka.data_loss import KafkaSnapshot
-from penstock.driver.kafka.offsets import Offsets, Partitions
+from penstock.driver.kafka.offsets import FirstLook, Offsets, Partitions
 
 # Spark itself looks for partitions at each epoch, and a query that finds a new one commits nothing
 # until there is a core for it. So executors should not be requested much later than that.
@@ -72,6 +72,13 @@ class SourceMonitor:
 
     def snapshot(self) -> KafkaSnapshot | None:
         """Asks for topic ids and offsets now; None if the source has no offsets."""
+        return None
+
+    def first_look(self) -> FirstLook | None:
+        """Asks which topics exist, and where they end; None if the source has no topics.
+
+        Waits a moment if one is missing: see `_RETRY_INTERVAL_SECONDS`.
+        """
         return None
 
     def fetch_newest_offsets(self) -> Offsets:
@@ -140,6 +147,21 @@ class KafkaSourceMonitor(SourceMonitor):
         known = _with_offsets(_with_partitions(self.view, partitions), snapshot)
         self._known = replace(known, topic_ids=snapshot.ids)
         return snapshot
+
+    def first_look(self) -> FirstLook:
+        """Asks which topics exist, and where they end."""
+        _ = self._jvm.gateway  # waits until the JVM has started
+        first = self._call(lambda admin: first_look(admin, self._source))
+        by_pattern = self._source.topic_pattern is not None
+        if first.offsets if by_pattern else first.offsets.keys() >= set(first.named):
+            return first
+        self._closed.wait(_RETRY_INTERVAL_SECONDS)
+        again = self._call(lambda admin: first_look(admin, self._source))
+        return replace(
+            first,
+            offsets={**again.offsets, **first.offsets},
+            ids={**again.ids, **first.ids},
+        )
 
     def fetch_newest_offsets(self) -> Offsets:
         """Asks for the end of each partition now."""

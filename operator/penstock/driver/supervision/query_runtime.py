@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from penstock.driver.checkpoint.storage.access import checkpoints_of
 from penstock.driver.checkpoint.storage.files import Checkpoints
 from penstock.driver.environment import Environment
 from penstock.driver.exceptions.chain import read_chain
-from penstock.driver.exceptions.classify import classify
+from penstock.driver.exceptions.classify import classify, classify_exception
 from penstock.driver.failures import (
     DEAD_LETTER,
     Failure,
@@ -89,7 +90,12 @@ class QueryRuntime:
         self._followed = followed or FollowedStream()
         self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
         self._source = source_monitor(jvm, stream.spec, environment.secrets)
-        self._sink = SinkTopic(jvm, stream.spec.sink, environment.secrets)
+        self._sink = SinkTopic(
+            jvm,
+            stream.spec.sink,
+            environment.secrets,
+            lambda: self.progress.committed_epoch() is not None,
+        )
         self._transactions = TransactionCheck(jvm, stream.spec, environment.secrets)
         self._names: TransactionNames | None = None
         """Of the transactions; None if the stream writes at least once."""
@@ -309,9 +315,20 @@ class QueryRuntime:
         spec, environment = self._stream.spec, self._environment
         check_secrets(spec, environment.secrets)
         user_python.check_text(spec.transform.python, environment.python)
-        self._source.poll()
-        self._sink.check()
-        self._dead_letters.check()
+        with self._noting_first_look():
+            self._source.poll()
+            self._sink.check()
+            self._dead_letters.check()
+
+    @contextlib.contextmanager
+    def _noting_first_look(self) -> Iterator[None]:
+        """A first start that has to wait for somebody begins with what comes from now on."""
+        try:
+            yield
+        except Exception as error:
+            if classify_exception(error).permanent:
+                start_position.note_first_look(self._stream.spec, self._checkpoint, self._source)
+            raise
 
     def start_session(self) -> None:
         """Starts Spark, with the desired executors if it is known whether the query keeps state."""
@@ -338,6 +355,10 @@ class QueryRuntime:
         Only while no query runs, and before each start of one.
         """
         assert self._query is None
+        with self._noting_first_look():
+            self._check_checkpoint()
+
+    def _check_checkpoint(self) -> None:
         spec, folder, source = self._stream.spec, self._checkpoint, self._source
         self._sink.check_before_start()
         repair = folder.repair(spec)

@@ -49,8 +49,14 @@ class Progress:
         now: float,
         records: float | None = None,
         latency: float | None = None,
+        *,
+        waits: bool = False,
     ) -> Progress:
-        """The progress after one more report and the metrics that came with it."""
+        """The progress after one more report and the metrics that came with it.
+
+        `waits`: the driver goes on if it says that it looks again after a permanent failure.
+        """
+        ends = report.state is QueryState.FAILED and not (waits and report.next_retry_time)
         commits = self.commits
         if report.epoch is not None and (not commits or commits[-1].epoch != report.epoch):
             commits = _recent((*commits, SeenCommit(now, report.epoch, records)), now)
@@ -59,7 +65,7 @@ class Progress:
             report=report,
             commits=commits,
             latency=latency,
-            failed=self.failed or report.state is QueryState.FAILED,
+            failed=self.failed or ends,
             completed=self.completed or report.state is QueryState.COMPLETED,
         )
 

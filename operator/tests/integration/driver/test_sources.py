@@ -15,7 +15,15 @@ from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, MOSTLY_BOTH_ENGINES, kafka_sink, stream
+from testkit.streams.streams import (
+    ASYNC,
+    CONTINUOUS,
+    MICRO_BATCH,
+    MOSTLY_BOTH_ENGINES,
+    REAL_TIME,
+    kafka_sink,
+    stream,
+)
 from testkit.wait import wait_for
 
 
@@ -41,6 +49,70 @@ def test_topics_by_pattern(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
         for number in (1, 2):
             topics.send(f"{prefix}-{number}", range(10 * number, 10 * number + 10))
         topics.wait_received(sink, range(10, 30))
+
+
+@pytest.mark.parametrize(
+    ("trigger", "by"),
+    [
+        pytest.param(CONTINUOUS, "topics", id="continuous, topics"),
+        pytest.param(MICRO_BATCH, "topicPattern", id="micro-batch, pattern"),
+        *(
+            pytest.param(trigger, by, id=f"{name}, {by}", marks=pytest.mark.full)
+            for name, trigger, by in (
+                ("continuous", CONTINUOUS, "topicPattern"),
+                ("micro-batch", MICRO_BATCH, "topics"),
+                ("real-time", REAL_TIME, "topics"),
+                ("real-time", REAL_TIME, "topicPattern"),
+                ("async", ASYNC, "topicPattern"),
+            )
+        ),
+    ],
+)
+def test_records_that_come_before_the_driver_looks_again_are_read(
+    trigger: dict[str, Any], by: str, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """The stream is applied before its topic exists; the driver restarts while it waits.
+
+    Of a topic that exists, what was there at the first look is not read, and what came since is.
+    """
+    prefix, sink = topics.make(), topics.make()
+    topics.send(prefix, range(100))
+    missing = f"{prefix}-later"
+    names = {"topics": [prefix, missing]} if by == "topics" else {by: f"{prefix}-.*"}
+    flow = reading(topics, names, sink, trigger=trigger)
+    with running(flow, jvm, tmp_path, impatient(flow)) as driver:
+        failed = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert failed.last_failure is not None
+        assert missing in failed.last_failure.message or by in failed.last_failure.message
+    came = range(100, 105) if by == "topics" else range(0)
+    topics.send(prefix, came)
+    topics.make(name=missing)
+    topics.send(missing, range(200, 205))
+    with running(flow, jvm, tmp_path, impatient(flow)) as driver:
+        driver.wait_ready()
+        topics.send(missing, range(300, 301))
+        topics.wait_received(sink, [*came, *range(200, 205), 300])
+    assert set(topics.received(sink)) == {*came, *range(200, 205), 300}
+
+
+def test_a_stream_that_waits_for_its_output_topic_reads_what_comes_meanwhile(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """A corrected name of the source's topic is new to it, and begins at the latest."""
+    source, other, sink = topics.make(), topics.make(), f"{topics.make()}-later"
+    topics.send(source, range(10))
+    flow = reading(topics, {"topics": [source]}, sink, trigger=MICRO_BATCH)
+    with running(flow, jvm, tmp_path, impatient(flow)) as driver:
+        driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+    topics.send(source, range(10, 20))
+    topics.send(other, range(100))
+    topics.make(name=sink)
+    edited = reading(topics, {"topics": [source, other]}, sink, trigger=MICRO_BATCH)
+    with running(edited, jvm, tmp_path) as driver:
+        driver.wait_ready()
+        topics.send(other, range(100, 101))
+        topics.wait_received(sink, [*range(10, 20), 100])
+    assert set(topics.received(sink)) == {*range(10, 20), 100}
 
 
 def test_assigned_partitions_from_given_offsets(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ import pytest
 from penstock.driver.jvm import ENV_JAVA_OPTIONS
 from testkit.driver.class_archive import driver_environment
 from testkit.kafka.jars import connector_jars, kafka_jars
+from testkit.kafka.topics import Topics
 from testkit.streams.examples import FOLDER, consume
 from testkit.streams.streams import AVAILABLE_NOW, kafka_sink, kafka_source, stream
 from testkit.wait import PATIENCE_SECONDS, wait_for
@@ -195,6 +196,38 @@ def test_the_command_ends_with_its_query(
     with command(tmp_path, environment, "stream.yaml") as running:
         assert running.process.wait(PATIENCE_SECONDS) == code, running.log
     assert message in running.log
+
+
+def test_a_missing_topic_can_be_waited_for(
+    topics: Topics, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """As a pod waits for it; without --wait the command ends, as above."""
+    missing, sink = f"{topics.make()}-later", topics.make()
+    flow = stream(
+        kafka_source(topics.bootstrap, topics=[missing]),
+        kafka_sink(topics.bootstrap, topic=sink),
+    )
+    (tmp_path / "stream.yaml").write_text(flow.to_yaml())
+    with command(tmp_path, environment, "stream.yaml") as running:
+        assert running.process.wait(PATIENCE_SECONDS) == 1, running.log
+    assert f"The topic {missing} does not exist." in running.log
+    with command(tmp_path, environment, "--wait", "stream.yaml") as running:
+        running.wait("failure", "reason")
+        topics.make(name=missing)
+        topics.send(missing, range(5))
+        topics.wait_received(sink, range(5))
+        assert running.interrupt() == 0, running.log
+
+
+def test_brokers_out_of_reach_are_said_with_the_way_out(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    flow = stream(kafka_source("kafka.invalid:9092"), kafka_sink("kafka.invalid:9092"))
+    (tmp_path / "stream.yaml").write_text(flow.to_yaml())
+    with command(tmp_path, environment, "stream.yaml") as running:
+        assert "--with-kafka" in running.wait("hint", "cause")["cause"]
+        assert "bootstrap.servers. The name server" in running.wait("failure", "cause")["cause"]
+        running.interrupt()
 
 
 # As a shell does: makes the command the foreground process of the terminal, which gets the keys.

@@ -127,13 +127,13 @@ def test_other_resources_are_skipped_and_limits_of_a_cluster_ignored(
     (here / "stream.yaml").write_text(f"{OTHER}---\n{local.to_yaml()}")
     started: list[tuple[Any, ...]] = []
 
-    def run_driver(*given: Any, plain: bool) -> int:
+    def run_driver(*given: Any) -> int:
         started.append(given)
         return 0
 
     monkeypatch.setattr(command, "run_driver", run_driver)
     assert cli.main(["run", "stream.yaml"]) == 0
-    ((stream_, environment, workspace, kafka, _),) = started
+    ((stream_, environment, workspace, kafka, *_),) = started
     assert stream_.spec.executor.max_instances is None
     checkpoint = here / ".penstock" / "numbers" / "checkpoint"
     assert environment.checkpoint == workspace.checkpoint == checkpoint

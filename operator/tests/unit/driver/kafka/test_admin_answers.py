@@ -94,13 +94,17 @@ def test_an_output_topic(
 ) -> None:
     brokers = cast(admin.Admin, Brokers(topics, creates))
     if reason is None:
-        require_topic(brokers, "out")
+        require_topic(brokers, "out", lambda: False)
         return
     with pytest.raises(DriverError) as raised:
-        require_topic(brokers, "out")
+        require_topic(brokers, "out", lambda: True)
     assert raised.value.failure.reason == reason
     if reason == "TopicMissing":
         assert "The output topic out " in raised.value.failure.message
+        assert "what stood in it is gone" in raised.value.failure.message
+        with pytest.raises(DriverError) as first:
+            require_topic(brokers, "out", lambda: False)
+        assert "gone" not in first.value.failure.message
 
 
 class Broker(Admin):

@@ -103,6 +103,7 @@ class FakeKubernetesApi:
             raise ApiError(409, "Conflict", "Precondition failed: UID in precondition")
         if there is not None and not force:
             raise ApiError(409, "Conflict", "Apply failed with 1 conflict")
+        self._check_owners(manifest)
         return self._write(f"apply {manifest['kind']}", lambda: self._merge(manifest))
 
     async def apply_status(self, manifest: Manifest) -> Manifest:
@@ -170,6 +171,16 @@ class FakeKubernetesApi:
         return [copied(each) for (name, _, _), each in self.objects.items() if name == kind.kind]
 
     # Writes.
+
+    def _check_owners(self, manifest: Manifest) -> None:
+        """A real one takes any owner, and the garbage collector deletes the object of a dead one.
+
+        That the operator writes such an object is a fault of its own, unless the stream is deleted
+        at this moment, which it never is here.
+        """
+        uids = {each["metadata"]["uid"] for each in self.objects.values()}
+        dead = [owner for owner in Object(manifest).owners if owner["uid"] not in uids]
+        assert not dead, f"{Object(manifest)} is written with an owner that is gone: {dead}"
 
     def _write(self, what: str, write: Callable[[], Manifest]) -> Manifest:
         number = len(self.writes) + 1

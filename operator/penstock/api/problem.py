@@ -27,6 +27,8 @@ class Problem:
     text_line: int = 0
     """The place in the field's text, such as its SQL, from 1; 0 for the whole field."""
     text_column: int = 0
+    transient: bool = False
+    """Whether another try may say something else: the process that judges texts gave no answer."""
 
     def __str__(self) -> str:
         return self.message

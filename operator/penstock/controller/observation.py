@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from penstock.api.problem import NOT_JUDGED, Problem
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import CheckpointVolume
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import Trigger
@@ -38,14 +38,14 @@ class ObservedStream(Stream):
     """A stream, and its spec or what is wrong with it."""
 
     desired: Revision | None = None
-    """What is to run; None if the spec is invalid, or was not judged: see `problems`."""
+    """What is to run; None if the spec is invalid, and then `problems` is not empty."""
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] | None = None
     """None if the spec cannot be read."""
     numbers_interval: timedelta = timedelta(seconds=NUMBERS_INTERVAL_SECONDS)
     """How often the status gets new numbers."""
     judged: bool = True
-    """False if a text was not judged this time, and may be the next."""
+    """False if the process that judges texts gave no answer this time, and may the next."""
     given_up: Revision | None = None
     """What the spec says, if that was given up, and `desired` is the last that was Ready."""
 
@@ -102,7 +102,7 @@ def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
         errors,
         warnings,
         settings.numbers_interval,
-        judged=all(each.reason != NOT_JUDGED for each in judged),
+        judged=not any(each.transient for each in judged),
     )
 
 

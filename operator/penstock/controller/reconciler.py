@@ -67,16 +67,15 @@ _THREADS = 64
 class _Written:
     """A status as the server left it after the last write."""
 
-    uid: str
-    """Of the stream: another one of the same name has no status of ours that one could change."""
     content: str
     contest: Contest
 
 
 @dataclass
 class _Known:
-    """What this process remembers about one stream."""
+    """What this process remembers about one stream: nothing of another one of the same name."""
 
+    uid: str = ""
     unsent_events: list[Manifest] = field(default_factory=list)
     written: _Written | None = None
     failing_since: datetime | None = None
@@ -207,6 +206,10 @@ class Reconciler:
         raw = await api.get(kinds.STREAM, key.namespace, key.name)
         if raw is None or Stream(raw).class_name != self._settings.class_name:
             return None
+        uid = Stream(raw).uid
+        if self._known[key].uid != uid:  # deleted and made again, perhaps before anybody looked
+            self._forget(key)
+            self._known[key].uid = uid
         return raw
 
     def _own_images(self) -> Sequence[tuple[Key, StreamImage]]:
@@ -248,22 +251,23 @@ class Reconciler:
     async def _going_back(self, key: Key, stream: ObservedStream) -> ObservedStream:
         """The stream with the last revision that was Ready as the desired one.
 
-        Without a record of it, or if this operator would not run it, the newest one stays.
+        Without a record of it, or if this operator would not run it, the newest one stays. A text
+        that nobody can judge now has run before.
         """
         name = rollout.record_to_go_back_to(stream)
         source, known = content_hash([name, stream.manifest["spec"]]), self._known[key]
-        if known.earlier is None or known.earlier[0] != source:
-            found = await self._api.get(kinds.CONTROLLER_REVISION, key.namespace, name)
-            if found is None or not Object(found).is_owned_by(stream.uid):
-                return stream
-            earlier = with_earlier_spec(stream.manifest, found)  # which has an image
-            parsed = await self._parse_anew(key, earlier, self._settings)
-            if not parsed.judged:
-                return replace(stream, desired=None, problems=parsed.problems, judged=False)
-            if parsed.desired is None or controller_revision_name(parsed.desired) != name:
-                return stream
+        if known.earlier is not None and known.earlier[0] == source:
+            return replace(stream, desired=known.earlier[1], given_up=stream.desired)
+        found = await self._api.get(kinds.CONTROLLER_REVISION, key.namespace, name)
+        if found is None or not Object(found).is_owned_by(stream.uid):
+            return stream
+        earlier = with_earlier_spec(stream.manifest, found)  # which has an image
+        parsed = await self._parse_anew(key, earlier, self._settings)
+        if parsed.desired is None or controller_revision_name(parsed.desired) != name:
+            return stream
+        if parsed.judged:
             known.earlier = source, parsed.desired
-        return replace(stream, desired=known.earlier[1], given_up=stream.desired)
+        return replace(stream, desired=parsed.desired, given_up=stream.desired)
 
     async def _decide_and_apply(self, key: Key, raw: Manifest) -> PlannedChanges:
         """Writes the children. What the API server refuses is part of the decision."""
@@ -345,8 +349,6 @@ class Reconciler:
         """
         stream = ObservedStream(raw)
         written = self._known[key].written
-        if written is not None and written.uid != stream.uid:
-            written = None
         wait = written.contest.wait if written is not None else None
         if (
             wait is not None
@@ -362,7 +364,7 @@ class Reconciler:
             if planned.status is not None and planned.status.rollout != stream.status.rollout:
                 self._images.count()
             if written is None:
-                written = _Written(stream.uid, "", Contest(self._now))
+                written = _Written("", Contest(self._now))
             elif written.content != content_hash(raw.get("status")):
                 written.contest.undone()
             content = content_hash(left.get("status"))

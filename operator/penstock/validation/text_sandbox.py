@@ -101,7 +101,7 @@ class Judge:
         try:
             verdict = _ask(worker, request)
         except WorkerFailed as failure:
-            verdict = _not_judged(spec, str(failure))
+            verdict = _not_judged(spec, failure)
             if not failure.certain:
                 return verdict
         finally:
@@ -153,8 +153,8 @@ class Worker:
         if process is None:
             return
         process.kill()
-        with process:
-            pass  # closes its pipes and waits
+        with contextlib.suppress(BrokenPipeError), process:
+            pass  # closes its pipes, with what it has not read, and waits
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
@@ -194,8 +194,7 @@ def _why(code: int) -> str:
     return f"could not be judged (the parser's process ended with {code})"
 
 
-def _not_judged(spec: StreamSpec, why: str) -> tuple[Problem, ...]:
-    message = (
-        f"{' or '.join(_texts(spec))} {why}. So Penstock does not judge it: the driver tries it"
-    )
-    return (Problem(NOT_JUDGED, message, "notice"),)
+def _not_judged(spec: StreamSpec, failure: WorkerFailed) -> tuple[Problem, ...]:
+    texts = " or ".join(_texts(spec))
+    message = f"{texts} {failure}. So Penstock does not judge it: the driver tries it"
+    return (Problem(NOT_JUDGED, message, "notice", transient=not failure.certain),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from functools import partial
 
@@ -11,6 +12,7 @@ import pytest
 from penstock.api.v1alpha1.status import EditVerdict, LastFailure
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
+from penstock.cluster.objects import Object
 from penstock.cluster.pods import DriverPod
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
@@ -191,6 +193,68 @@ async def test_an_edit_that_does_not_become_ready_is_taken_back(space: Namespace
         await space.take_edit()
         await space.wait_ready()
         assert len(await records()) == 2
+
+
+async def test_a_stream_that_replaces_another_is_rolled_back_by_its_own_record(
+    space: Namespace,
+) -> None:
+    """`kubectl replace --force`, and the same edit fails again, with the real garbage collector: it
+    deletes what is written with the owner of before."""
+    broken = LastFailure(reason="Boom", message="it broke", permanent=True, time=samples.T0)
+
+    async def rolled_back() -> bool:
+        return bool((await space.condition("Stalled")).get("reason") == "RolledBack")
+
+    async def begun() -> Manifest | None:
+        """The pod of the present stream: that of its newest StatefulSet."""
+        stream = await space.get(kinds.STREAM, samples.NAME)
+        owner = await space.get(kinds.STATEFUL_SET, naming.driver_name(samples.NAME))
+        pod = await space.pod()
+        if stream is None or owner is None or pod is None:
+            return None
+        is_own = Object(owner).is_owned_by(Object(stream).uid)
+        return pod if is_own and Object(pod).is_owned_by(Object(owner).uid) else None
+
+    async def recorded() -> bool:
+        return (await space.status()).get("rollout", {}).get("lastReadyRevision") is not None
+
+    async with space.operator() as metrics:
+        await space.apply()
+        for number in range(2):
+            old = await wait_for_async("the stream's own pod", begun)
+            await space.run_driver()
+            await space.wait_ready()
+            await wait_for_async("recorded", recorded)
+            await space.apply(executor={"cores": 2})
+            assert old is not None
+            bad = await space.replaced(old)
+            await space.run_driver(state=QueryState.FAILED, last_failure=broken)
+            await wait_for_async("given up", rolled_back)
+            await space.replaced(bad)
+            await space.run_driver()
+            await no_reconcile_for_a_second(metrics)
+            if number == 0:
+                # So many changes that the next look is seconds away: after the new stream is there.
+                for change in range(8):
+                    note = f"example.com/change={change}"
+                    await space.kubectl("annotate", "--overwrite", "pod", "flags-driver-0", note)
+                    await asyncio.sleep(0.1)
+                meta = {"name": samples.NAME, "namespace": space.name}
+                again = json.dumps({**samples.stream(), "metadata": meta})
+                await space.kubectl("replace", "--force", "-f", "-", stdin=again)
+        # The garbage collector has seen all by now that it would delete.
+        stream = await space.get(kinds.STREAM, samples.NAME)
+        assert stream is not None
+        dead = {
+            f"{Object(child)} of {owner['uid']}"
+            for child in await space.children()
+            for owner in Object(child).owners
+            if owner["kind"] == kinds.STREAM.kind and owner["uid"] != Object(stream).uid
+        }
+        assert dead == set()
+        assert await rolled_back()
+        assert (await space.condition("Ready"))["status"] == "True"
+        assert await space.get(kinds.CLAIM, naming.checkpoint_claim_name(samples.NAME)) is not None
 
 
 async def test_a_query_that_has_finished_runs_again_only_when_somebody_says_so(

@@ -179,6 +179,32 @@ def test_a_claim_that_is_being_deleted_is_a_warning_while_the_stream_runs(
     assert "CheckpointTerminating" in [each["reason"] for each in cluster.api.events]
 
 
+@pytest.mark.parametrize("policy", ["Delete", "Retain"])
+def test_a_stream_that_replaces_another_gets_nothing_of_its_record(
+    cluster: FakeCluster, policy: str
+) -> None:
+    """As with `kubectl replace --force`, before anybody has looked: the same edit fails again.
+
+    The fake API server takes no object with an owner that does not exist, for it would be deleted.
+    """
+    before = volume(reclaimPolicy=policy)
+    edit = {**before, "executor": {"cores": 2}}
+    cluster.breaks_with_cores = 2
+    cluster.apply(**before)
+    cluster.settle()
+    for _ in range(2):
+        cluster.apply(**edit)
+        cluster.settle()
+        assert cluster.condition("Stalled").reason == "RolledBack"
+        claim = cluster.api.one(kinds.CLAIM, "flags-checkpoint")
+        assert cluster.state == StreamState.RUNNING
+        cluster.delete()
+        cluster.apply(**before)
+        cluster.settle()
+        kept = cluster.api.one(kinds.CLAIM, "flags-checkpoint")["metadata"]["uid"]
+        assert (kept == claim["metadata"]["uid"]) is (policy == "Retain")
+
+
 def cluster_of(class_name: str) -> FakeCluster:
     """A cluster whose operator has this class."""
     cluster = FakeCluster()

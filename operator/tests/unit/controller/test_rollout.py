@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 
-from penstock.api.problem import NOT_JUDGED, Problem
-from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.problem import NOT_JUDGED
 from penstock.api.v1alpha1.status import EditVerdict, LastFailure
 from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
 from penstock.cluster.rest import ApiError
 from penstock.contract.driver_report import QueryState
+from penstock.controller import reconciler
+from penstock.controller.observation import ObservedStream, parse_stream
+from penstock.controller.operator_settings import Settings
 from penstock.controller.rollout import _KEPT
-from penstock.validation import spec_check
+from penstock.validation import spec_check, text_sandbox
+from penstock.validation.text_sandbox import Judge
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 from testkit.controller.fake_kubernetes_api import Killed
@@ -297,27 +301,92 @@ def test_a_record_that_somebody_has_made_anew_is_not_run(cluster: FakeCluster) -
     assert conditions(cluster)["Stalled"] == ("True", "Boom")
 
 
+NOT_JUDGED_SPECS: dict[str, dict[str, Any]] = {
+    "Python in the image": {"transform": {"python": {"function": "mine:transform"}}},
+    "Python of a newer version": {
+        "image": "mine:1",
+        "transform": {"python": {"function": "m:f", "inline": "def f(df): return df ~ 1"}},
+    },
+    "SQL that nests too deep": {
+        "transform": {"sql": f"SELECT {'NOT ' * 15_000} true AS value FROM source"}
+    },
+    "a field that the text does not show": {
+        "transform": {"sql": "SELECT value.a.b AS value FROM source"}
+    },
+    "a name that is made when the query runs": {
+        "transform": {"sql": "SELECT IDENTIFIER('val' || 'ue') AS value FROM source"}
+    },
+    "an expression of Java": {
+        "source": {"kafka": {"bootstrapServers": "kafka:9092", "topicPattern": "a\\p{Lu}+"}}
+    },
+}
+
+
+@pytest.mark.parametrize("spec", NOT_JUDGED_SPECS.values(), ids=NOT_JUDGED_SPECS)
+def test_a_spec_that_only_spark_can_judge_goes_back_as_any_other(spec: dict[str, Any]) -> None:
+    """Such a verdict is final, and says nothing against the spec."""
+    spec = {"trigger": {"microBatch": {}}, **spec}
+    judged = spec_check.judge(samples.desired(**spec).stream.spec)
+    assert NOT_JUDGED in [each.reason for each in judged if each.severity == "notice"]
+    assert all(each.severity != "error" for each in judged)
+    cluster = FakeCluster()
+    cluster.apply(**spec)
+    cluster.settle()
+    before = spec_hash(cluster)
+    fails(cluster, {**spec, **POD}, QueryState.FAILED, last_failure=BROKEN)
+    cluster.settle()
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+    assert spec_hash(cluster) == before
+    cluster.restart_operator()
+    cluster.settle()
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack"), "after a takeover"
+
+
+@pytest.mark.parametrize("spec", NOT_JUDGED_SPECS.values(), ids=NOT_JUDGED_SPECS)
+def test_what_only_spark_can_judge_is_judged_once(
+    spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = []
+
+    def parse(raw: Manifest, settings: Settings) -> ObservedStream:
+        parsed.append(raw)
+        return parse_stream(raw, settings)
+
+    cluster = FakeCluster()
+    cluster.apply(trigger={"microBatch": {}}, **spec)
+    cluster.settle()
+    monkeypatch.setattr(reconciler, "parse_stream", parse)
+    cluster.settle()
+    assert parsed == []
+
+
 def test_an_earlier_spec_that_cannot_be_judged_now_brings_no_edit_back(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process that judges texts may be busy. What runs stays."""
+    """The processes that judge texts may give no answer. What runs stays."""
     fails(cluster, POD, QueryState.FAILED, last_failure=BROKEN)
     cluster.settle()
-    started, cores = len(cluster.drivers_started), []
-
-    def judge(spec: StreamSpec) -> tuple[Problem, ...]:
-        cores.append(spec.executor.cores)
-        return (Problem(NOT_JUDGED, "busy"),) if spec.executor.cores == 1 else ()
-
+    started = len(cluster.drivers_started)
     with monkeypatch.context() as patch:
-        patch.setattr(spec_check, "judge_texts", judge)
+        patch.setattr(text_sandbox, "_judge", lambda: Judge(1, ("false",)))
         cluster.restart_operator()
         steps(cluster)
-        assert set(cores) == {1, 2}
         assert conditions(cluster)["Ready"][0] == "True"
     cluster.settle()
     assert len(cluster.drivers_started) == started
     assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+
+
+def test_an_edit_goes_back_also_while_no_text_can_be_judged(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the stream was Ready with, Spark has taken."""
+    before = spec_hash(cluster)
+    monkeypatch.setattr(text_sandbox, "_judge", lambda: Judge(1, ("false",)))
+    fails(cluster, POD, QueryState.FAILED, last_failure=BROKEN)
+    cluster.settle()
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+    assert spec_hash(cluster) == before
 
 
 def test_an_edit_of_an_edit_that_does_not_run_goes_back_as_well(cluster: FakeCluster) -> None:

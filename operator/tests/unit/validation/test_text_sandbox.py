@@ -71,6 +71,16 @@ def test_the_worker_gives_the_same_verdict(judge: Judge, spec: StreamSpec) -> No
     assert judge.judge(spec) == problems_of_texts(spec)
 
 
+def test_a_worker_that_ends_before_it_reads_gives_no_verdict() -> None:
+    """And the next one is asked again: only an end that the text causes is remembered."""
+    judge = Judge(1, ("false",))
+    for _ in range(2):
+        (verdict,) = judge.judge(GOOD)
+        assert (verdict.reason, verdict.severity) == ("NotJudged", "notice")
+        assert verdict.transient
+    judge.close()
+
+
 def test_a_verdict_is_remembered(judge: Judge) -> None:
     """An edit of what it does not depend on asks no worker."""
     verdict = judge.judge(GOOD)

@@ -122,16 +122,16 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     if previous:
         # A driver that still runs belongs to the previous stream, and so does its progress.
         children = replace(children, stateful_set=None, pods=())
-    # First of all, so that nothing that is refused later keeps a checkpoint in danger.
-    retained = () if previous else _retained_claim(stream, children)
+    # First of all, so that nothing that is refused later keeps a checkpoint in danger, or a driver
+    # that is to stop.
+    first = () if previous else _retained_claim(stream, children) + _stopped_driver(stream, children)
     desired = stream.desired
     if desired is None:
         pod, owner = children.driver_pod, children.stateful_set
         runs = pod is not None and pod.ready
         cause = invalid_spec(stream.problems, is_applied=owner is not None, runs=runs)
-        stopped = () if previous else _stopped_driver(stream, children)
-        kept = (*retained, *stopped, *labels_of_pod(children))
-        return unapplied(stream, children, cause, now, kept, void_pod(children))
+        labels = labels_of_pod(children)
+        return unapplied(stream, children, cause, now, (*first, *labels), void_pod(children))
     if previous:
         return unapplied(stream, children, previous_objects(previous), now)
     wanted = _desired_objects(stream, desired, children, now)
@@ -141,18 +141,18 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
         if f"{kinds.STATEFUL_SET.kind} {naming.driver_name(stream.name)}" in foreign:
             children = replace(children, stateful_set=None, pods=())
         labels = labels_of_pod(children)
-        return unapplied(stream, children, cause, now, (*retained, *labels), void_pod(children))
+        return unapplied(stream, children, cause, now, (*first, *labels), void_pod(children))
     moved = checkpoint_place.moved(stream, desired, children)
     if moved is not None:
-        return unapplied(stream, children, moved, now)
+        return unapplied(stream, children, moved, now, first)
     if _lacks_checkpoint(stream, desired, children):
-        return unapplied(stream, children, missing_checkpoint(stream.name), now)
+        return unapplied(stream, children, missing_checkpoint(stream.name), now, first)
     held = held_back(stream, desired, children, now)
     if held is not None:
         labels = labels_of_pod(children)
-        return unapplied(stream, children, held, now, (*retained, *labels), void_pod(children))
+        return unapplied(stream, children, held, now, (*first, *labels), void_pod(children))
     due = (each for each in wanted if _is_due(each, children))
-    to_apply = (*retained, *due, *labels_of_pod(children))
+    to_apply = (*first, *due, *labels_of_pod(children))
     applied = all(map(children.is_existing_claim, to_apply))
     another_pod = applied and needs_another_pod(desired, children, now)
     obsolete = to_delete(desired, children, another_pod=another_pod) if applied else ()
@@ -260,7 +260,8 @@ def unapplied(
         if is_on_volume and children.claim is None and not driver.ready:
             driver = None  # it cannot start without the claim, which the cause is about
     before = stream.status.rollout
-    rollout = rollout or (not_tried(before) if cause.deliberate else before)
+    is_wanted = cause.deliberate or stream.suspended
+    rollout = rollout or (not_tried(before) if is_wanted else before)
     return _decide(stream, children, Outcome.of(driver, cause), now, apply, delete, rollout)
 
 
@@ -426,7 +427,7 @@ def _retained_claim(stream: ObservedStream, children: ObservedChildren) -> tuple
 def _stopped_driver(stream: ObservedStream, children: ObservedChildren) -> tuple[Manifest, ...]:
     """The StatefulSet of a suspended stream, without a driver, if there still is one.
 
-    This needs no valid spec: who wants to stop a stream need not correct it first.
+    This needs no spec that can be applied: who wants to stop a stream need not correct it first.
     """
     found = children.stateful_set
     if not stream.suspended or found is None or found.scaled_to_zero:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
+
+import pytest
 
 from penstock.api.v1alpha1.status import LastFailure, Restarts, StreamState
 from penstock.cluster import kinds
+from penstock.cluster.kinds import Kind
 from penstock.cluster.objects import Object
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.status.conditions import PROGRESS_DEADLINE
@@ -37,14 +42,76 @@ def test_a_suspended_stream_has_no_driver_and_keeps_its_checkpoint(cluster: Fake
     assert cluster.reconcile() == []
 
 
-def test_a_stream_with_an_invalid_spec_can_be_suspended(cluster: FakeCluster) -> None:
-    """Who stops it need not correct it first; what is wrong with it is still said."""
-    cluster.apply(**samples.AGGREGATE, suspend=True)
+def _is_invalid(cluster: FakeCluster) -> dict[str, Any]:
+    return samples.AGGREGATE
+
+
+def _has_a_foreign_object(cluster: FakeCluster) -> dict[str, Any]:
+    policy = cluster.api.one(kinds.NETWORK_POLICY, "flags-driver")
+    cluster.api.remove(policy)
+    meta = {"name": "flags-driver", "namespace": "default"}
+    cluster.api.put({**policy, "metadata": meta})
+    return {}
+
+
+def _has_lost_its_checkpoint(cluster: FakeCluster) -> dict[str, Any]:
+    cluster.api.remove(cluster.api.one(kinds.CLAIM, "flags-checkpoint"))
+    return {}
+
+
+def _moves_its_checkpoint(cluster: FakeCluster) -> dict[str, Any]:
+    return {"checkpoint": {"objectStore": {"location": "s3a://bucket/checkpoints"}}}
+
+
+def _is_refused_an_object(cluster: FakeCluster) -> dict[str, Any]:
+    cluster.api.remove(cluster.api.one(kinds.SERVICE_ACCOUNT, "flags-driver"))
+    return _refuses(cluster, kinds.SERVICE_ACCOUNT, 403)
+
+
+def _is_refused_an_edit(cluster: FakeCluster) -> dict[str, Any]:
+    """By a policy that looks at the ConfigMap, which comes before the StatefulSet."""
+    return {**_refuses(cluster, kinds.CONFIG_MAP, 422), "executor": {"cores": 2}}
+
+
+def _refuses(cluster: FakeCluster, kind: Kind, code: int) -> dict[str, Any]:
+    error = ApiError(code, "Refused", "no")
+    cluster.api.refuse = lambda each: error if each["kind"] == kind.kind else None
+    return {}
+
+
+UNAPPLIED = {
+    "UnsupportedOperation": _is_invalid,
+    "ForeignObject": _has_a_foreign_object,
+    "CheckpointMissing": _has_lost_its_checkpoint,
+    "CheckpointElsewhere": _moves_its_checkpoint,
+    "ApplyRefused": _is_refused_an_object,
+    "ApplyRefused of an edit": _is_refused_an_edit,
+}
+
+
+@pytest.mark.parametrize("reason", UNAPPLIED)
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "later"])
+def test_a_stream_whose_spec_is_not_applied_can_be_suspended(
+    cluster: FakeCluster, reason: str, at_once: bool
+) -> None:
+    """Who stops it need not put right first what keeps the rest; that is still said."""
+    spec = UNAPPLIED[reason](cluster)
+    if not at_once:
+        cluster.apply(**spec)
+        cluster.settle()
+        assert conditions(cluster)["Stalled"] == ("True", reason.split()[0])
+        assert cluster.pod is not None
+    cluster.apply(**spec, suspend=True)
     cluster.settle()
     assert cluster.pod is None
-    assert cluster.state == StreamState.SUSPENDED
-    assert conditions(cluster)["Stalled"] == ("True", "UnsupportedOperation")
+    assert conditions(cluster)["Stalled"] == ("True", reason.split()[0])
     assert cluster.reconcile() == []
+
+
+def test_a_stream_with_an_invalid_spec_says_that_it_is_suspended(cluster: FakeCluster) -> None:
+    cluster.apply(**samples.AGGREGATE, suspend=True)
+    cluster.settle()
+    assert cluster.state == StreamState.SUSPENDED
     cluster.apply()
     cluster.settle()
     assert cluster.state == StreamState.RUNNING

@@ -68,7 +68,8 @@ class FakeCluster:
         desired = samples.stream(**spec)
         desired["metadata"]["name"] = self.key.name
         there = self.api.objects.get((group_version.KIND, self.key.namespace, self.key.name))
-        edit = {"manager": "kubectl", "time": self.clock.text()}
+        fields = {"f:metadata": {}, "f:spec": {}}
+        edit = {"manager": "kubectl", "time": self.clock.text(), "fieldsV1": fields}
         if there is not None:
             spec, desired = desired["spec"], copied(there)
             if spec == desired["spec"]:
@@ -80,10 +81,14 @@ class FakeCluster:
 
     def annotate(self, annotation: str, value: str) -> None:
         """kubectl annotate --overwrite."""
-        stream = self.stream
-        meta = stream["metadata"]
-        annotations = {**Object(stream).annotations, annotation: value}
-        self.api.put({**stream, "metadata": {**meta, "annotations": annotations}})
+        stream, manager = self.stream, "kubectl-annotate"
+        others = [each for each in Object(stream).managed if each["manager"] != manager]
+        written = {"manager": manager, "time": self.clock.text(), "fieldsV1": {"f:metadata": {}}}
+        changed = {
+            "annotations": {**Object(stream).annotations, annotation: value},
+            "managedFields": [*others, written],
+        }
+        self.api.put({**stream, "metadata": {**stream["metadata"], **changed}})
 
     def delete(self) -> None:
         """kubectl delete."""

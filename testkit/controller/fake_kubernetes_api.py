@@ -204,7 +204,14 @@ class FakeKubernetesApi:
         self.mutate(there)
         self._applied[ident] = copied(manifest)
         if there != self.objects.get(ident):
-            entry = {"manager": naming.FIELD_MANAGER, "time": self.clock.text()}
+            parts: Manifest = {
+                f"f:{name}": {} for name in manifest if name not in ("apiVersion", "kind")
+            }
+            entry = {
+                "manager": naming.FIELD_MANAGER,
+                "time": self.clock.text(),
+                "fieldsV1": parts,
+            }
             others = [each for each in Object(there).managed if each["manager"] != entry["manager"]]
             there["metadata"]["managedFields"] = [*others, entry]
         return self.put(there)

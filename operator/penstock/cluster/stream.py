@@ -14,6 +14,8 @@ from penstock.cluster.lenient_fields import at, mapping, text, timestamp
 from penstock.cluster.objects import Object
 from penstock.contract import naming
 
+_NO = frozenset(("", "false", "no", "off", "0"))
+
 
 @dataclass(frozen=True)
 class Stream(Object):
@@ -35,9 +37,11 @@ class Stream(Object):
 
     @property
     def spec_edited(self) -> datetime:
-        """When somebody last changed the spec."""
+        """When somebody last wrote the spec. Who writes labels and annotations alone does not."""
         times = [
-            timestamp(each.get("time")) for each in self.managed if not each.get("subresource")
+            timestamp(each.get("time"))
+            for each in self.managed
+            if not each.get("subresource") and at(each, "fieldsV1", "f:spec") is not None
         ]
         return max(filter(None, times), default=self.created)
 
@@ -69,8 +73,9 @@ class Stream(Object):
 
     @property
     def paused(self) -> bool:
-        """Whether a person wants the stream's objects left alone."""
-        return self.annotations.get(naming.ANNOTATION_PAUSE) == "true"
+        """Whether a person wants the stream's objects left alone: by any word but a no."""
+        word = self.annotations.get(naming.ANNOTATION_PAUSE, "")
+        return word.strip().lower() not in _NO
 
     @property
     def brokers(self) -> dict[str, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1.rollout import RolloutPolicy
 from penstock.cluster.lenient_fields import at, mapping, mappings, text
 from penstock.cluster.objects import Object
-from penstock.contract import naming
+from penstock.cluster.stream import Stream
 
 # From the deadline on, until the status says that the edit is given up.
 _GIVING_UP = timedelta(minutes=1)
@@ -96,7 +96,7 @@ class StreamImage:
         return cls(
             named=bool(spec.get("image")),
             stopped=spec.get("suspend") is True
-            or stream.annotations.get(naming.ANNOTATION_PAUSE) == "true"
+            or Stream(stream.manifest).paused
             or stream.terminating,
             finishes=at(spec, "trigger", "availableNow") is not None,
             finished=status.get("completionTime") is not None,

@@ -124,7 +124,8 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
         children = replace(children, stateful_set=None, pods=())
     # First of all, so that nothing that is refused later keeps a checkpoint in danger, or a driver
     # that is to stop.
-    first = () if previous else _retained_claim(stream, children) + _stopped_driver(stream, children)
+    first = (*_retained_claim(stream, children), *_stopped_driver(stream, children))
+    first = () if previous else first
     desired = stream.desired
     if desired is None:
         pod, owner = children.driver_pod, children.stateful_set

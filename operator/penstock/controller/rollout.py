@@ -83,7 +83,8 @@ def next_rollout(
     newest, before = stream.given_up or stream.desired, stream.status.rollout
     if newest is None:
         return before
-    if before is None or before.revision != newest.spec_hash:
+    is_new = before is None or before.revision != newest.spec_hash
+    if before is None or is_new:
         before = _begun(stream, newest, before)
     image = "" if newest.stream.spec.image else newest.image
     before = before.model_copy(update={"default_image": image})
@@ -91,10 +92,14 @@ def next_rollout(
         before = before.model_copy(update={"last_ready_image": newest.image})
     if newest.stream.spec.rollout.rollback == "Never":
         before = before.model_copy(update={"failure": None})
-    if stream.given_up is not None or before.last_ready_revision == newest.spec_hash:
+    if stream.given_up is not None:
         return before
     if newest.stream.spec.suspend:
         return not_tried(before)
+    if before.last_ready_revision == newest.spec_hash:
+        # What takes an edit back is tried until it is Ready: the next one is about what ran before.
+        since = now if is_new else before.start_time
+        return before.model_copy(update={"start_time": None if outcome.ready else since})
     pod = children.driver_pod
     report = _report_of(newest, pod)
     if report is not None and report.repartitions_state:

@@ -26,7 +26,7 @@ from penstock.driver.spark.planning import PlanningWait
 from penstock.driver.supervision.history import History, HistoryFile
 from penstock.driver.supervision.next_action import Action, Event, NewWarning, decide, first_state
 from penstock.driver.supervision.observation import Observation, nothing_observed
-from penstock.driver.supervision.phases import BackingOff, Starting, State
+from penstock.driver.supervision.phases import BackingOff, Completed, Starting, State
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.reported_state import describe, describe_step, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
@@ -167,8 +167,10 @@ class Loop:
         except Exception as error:
             unseen, now = self._classify(error), time.monotonic()
             waits = self._state.retry_at is not None and now < self._state.retry_at
-            # It counts once, however often it is seen until the next attempt.
-            observation = replace(self._observation, now=now, failure=None if waits else unseen)
+            # It counts once, however often it is seen until the next attempt, and not at all when
+            # nothing is left to do.
+            ignored = waits or isinstance(self._state.phase, Completed)
+            observation = replace(self._observation, now=now, failure=None if ignored else unseen)
         if failure is not None:
             observation = replace(observation, failure=failure)
         self._observation = observation

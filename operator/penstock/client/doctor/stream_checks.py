@@ -204,7 +204,7 @@ def asked_for(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
         message = f"It is suspended for {since}: {ready.message}"
         yield _from_reason(stream, Severity.WARNING, ready.reason, message)
     if stream.resource.paused:
-        message = f"The annotation {naming.ANNOTATION_PAUSE} is true: the operator changes nothing"
+        message = f"It has the annotation {naming.ANNOTATION_PAUSE}: the operator changes nothing"
         yield _from_reason(stream, Severity.WARNING, "ReconciliationPaused", message)
 
 

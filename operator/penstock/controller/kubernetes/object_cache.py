@@ -25,7 +25,8 @@ from penstock.controller.kubernetes.api_client import KubernetesReads
 # has not the labels of a stream, such as the ServiceAccount that a spec names.
 _ANSWER_SECONDS = 60.0
 _MANY_ANSWERS = 10_000
-# Who wrote an object and when is read; which fields, a third of an object, is not.
+# Who wrote an object and when is read, and whether it was the spec; which fields, a third of an
+# object, is not.
 _OF_MANAGED_FIELDS = ("manager", "operation", "subresource", "time")
 # Others of a kind are not watched. Executors are many, and matter only while cores are missing.
 WATCHED_LABELS: Mapping[Kind, Mapping[str, str]] = {
@@ -259,9 +260,11 @@ def _slim(manifest: Manifest) -> Manifest:
     managed = at(manifest, "metadata", "managedFields")
     if not isinstance(managed, list):
         return manifest
-    entries = [
-        {name: entry[name] for name in _OF_MANAGED_FIELDS if name in entry}
-        for entry in managed
-        if isinstance(entry, dict)
-    ]
+    entries = [_slim_entry(entry) for entry in managed if isinstance(entry, dict)]
     return {**manifest, "metadata": {**manifest["metadata"], "managedFields": entries}}
+
+
+def _slim_entry(entry: Manifest) -> Manifest:
+    kept = {name: entry[name] for name in _OF_MANAGED_FIELDS if name in entry}
+    of_spec = at(entry, "fieldsV1", "f:spec") is not None
+    return {**kept, "fieldsV1": {"f:spec": {}}} if of_spec else kept

@@ -71,8 +71,8 @@ def paused() -> NotApplied:
     """A person works on the stream's objects, and the operator leaves them alone."""
     return NotApplied(
         "ReconciliationPaused",
-        f"The operator changes none of the stream's objects while the annotation "
-        f"{naming.ANNOTATION_PAUSE} is true. Remove it when the maintenance is over",
+        f"The operator changes none of the stream's objects while it has the annotation "
+        f"{naming.ANNOTATION_PAUSE}. Remove that when the maintenance is over",
         retried=True,
         deliberate=True,
     )

@@ -209,8 +209,8 @@ def _completion_time(
         return before.completion_time
     if outcome.state is not StreamState.COMPLETED:
         return None
-    was = before.effective.revision if before.effective else None
-    is_same = effective is not None and effective.revision == was
+    was, runs = (it and it.revision for it in (before.effective, effective))
+    is_same = was is None or runs == was  # which one it was may not be known, as of a lost status
     return (before.completion_time if is_same else None) or now
 
 

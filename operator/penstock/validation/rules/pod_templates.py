@@ -16,6 +16,7 @@ from typing import Any
 from penstock import DISTRIBUTION
 from penstock.api.problem import NOT_JUDGED, FieldPath, Problem, dotted
 from penstock.api.v1alpha1 import StreamSpec
+from penstock.contract import naming
 from penstock.validation.rules.pod_security import mappings
 
 _TYPES: dict[str, Any] = {
@@ -50,6 +51,8 @@ _CONTAINER = {
     "command": "the image's own command runs",
     "args": "Penstock sets the arguments",
 }
+# By these labels and annotations the operator finds its pods, and knows what they run.
+_OWN_KEYS = f"{naming.GROUP}/"
 _RESOURCES = ("cpu", "memory")
 # Kubernetes' own types have about fifteen levels. The API server stores ten thousand of them where
 # the schema declares none, and the operator's functions on templates are recursive.
@@ -95,8 +98,13 @@ def _reserved(template: Mapping[str, Any], container: str) -> Iterator[tuple[str
         yield "metadata to something that is not an object", "write labels and annotations"
         return
     for name in ("labels", "annotations"):
-        if not isinstance(metadata.get(name) or {}, Mapping):
+        values = metadata.get(name) or {}
+        if not isinstance(values, Mapping):
             yield f"metadata.{name} to something that is not an object", "write names and values"
+            continue
+        for key in values:
+            if key.startswith(_OWN_KEYS):
+                yield f"metadata.{name}.{key}", "Penstock sets such keys itself"
     if not isinstance(spec, Mapping):
         yield "spec to something that is not an object", "write the fields of a PodSpec"
         return

@@ -164,6 +164,16 @@ def test_a_driver_that_does_not_answer_is_not_waited_for(cluster: FakeCluster) -
     assert is_applied(cluster)
 
 
+def test_who_writes_annotations_alone_holds_no_edit_back(cluster: FakeCluster) -> None:
+    """Such as a tool that does so twice a minute."""
+    cluster.apply(**EDIT)
+    for seconds in (0, 15, 15):
+        assert not is_applied(cluster)
+        cluster.annotate("example.com/seen", cluster.clock.text())
+        cluster.clock.advance(seconds)
+    assert is_applied(cluster)
+
+
 async def test_the_operator_is_back_when_the_wait_ends(cluster: FakeCluster) -> None:
     cluster.apply(**EDIT)
     cluster.clock.advance(10)

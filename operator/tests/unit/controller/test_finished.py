@@ -424,3 +424,24 @@ def test_the_doctor_misses_no_pod_of_it() -> None:
     scaled_up(cluster)
     facts = facts_of(cluster, quotas=(Quota(quota),))
     assert {each.reason for each in diagnose(facts)} == {"FailedCreate"}
+
+
+@pytest.mark.parametrize("edit", [{}, samples.AGGREGATE], ids=["valid", "invalid"])
+def test_the_time_of_its_end_stays_also_when_its_revision_is_not_known(
+    edit: dict[str, Any],
+) -> None:
+    """As after a status of an operator that did not know it, beside an edit that is refused."""
+    cluster = finishes(**NIGHTLY)
+    cluster.apply(**NIGHTLY, **edit)
+    stream = cluster.stream
+    del stream["status"]["effective"]
+    cluster.api.put(stream)
+    cluster.reconcile()
+    ended = cluster.status.completion_time
+    assert ended is not None
+    for _ in range(3):
+        cluster.clock.advance(5)
+        cluster.reconcile()
+    assert cluster.status.completion_time == ended
+    cluster.clock.advance(5)
+    assert cluster.reconcile() == []

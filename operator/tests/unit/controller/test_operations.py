@@ -12,6 +12,7 @@ from penstock.cluster import kinds
 from penstock.cluster.kinds import Kind
 from penstock.cluster.objects import Object
 from penstock.cluster.rest import ApiError
+from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.status.conditions import PROGRESS_DEADLINE
@@ -207,6 +208,28 @@ def test_a_paused_stream_is_left_alone_and_still_reported(cluster: FakeCluster) 
     cluster.settle()
     assert cluster.pod_hash != revision
     assert "NetworkPolicy flags-driver" in cluster.children()
+
+
+@pytest.mark.parametrize(
+    ("word", "paused"),
+    [
+        ("true", True),
+        ("True", True),
+        ("yes", True),
+        ("until Monday", True),
+        ("false", False),
+        ("No", False),
+        ("", False),
+    ],
+)
+def test_any_word_but_a_no_pauses_a_stream(cluster: FakeCluster, word: str, paused: bool) -> None:
+    cluster.annotate(naming.ANNOTATION_PAUSE, word)
+    cluster.apply(executor={"cores": 2})
+    before = cluster.pod_hash
+    cluster.settle()
+    assert (cluster.pod_hash == before) is paused
+    assert (conditions(cluster)["Reconciling"][1] == "ReconciliationPaused") is paused
+    assert StreamImage.of(Object(cluster.stream)).stopped is paused
 
 
 def test_a_long_pause_stalls_no_stream(cluster: FakeCluster) -> None:

@@ -401,6 +401,40 @@ def test_an_edit_of_an_edit_that_does_not_run_goes_back_as_well(cluster: FakeClu
     assert spec_hash(cluster) == before
 
 
+def test_an_edit_of_a_revert_that_is_not_ready_yet_goes_back_as_well(
+    cluster: FakeCluster,
+) -> None:
+    """A bad edit, its revert, and another bad edit before the pod of the revert runs."""
+    before, cluster.keeps_unready_pods = spec_hash(cluster), True
+    for cores in (2, 3):
+        edit = {"executor": {"cores": cores}, "rollout": {"deadline": "2m"}}
+        fails(cluster, edit, QueryState.RESTARTING, last_failure=samples.FAILURE)
+        if cores == 2:
+            cluster.apply(rollout={"deadline": "2m"})
+            cluster.reconcile()
+            assert conditions(cluster)["Ready"][0] == "False"
+    cluster.clock.advance(120)
+    steps(cluster, 12)
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+    assert spec_hash(cluster) == before
+
+
+def test_an_edit_of_what_broke_by_itself_stays(cluster: FakeCluster) -> None:
+    """Also if that has once taken an edit back: it may be as good as what there was."""
+    fails(cluster, POD, QueryState.RESTARTING, last_failure=samples.FAILURE)
+    cluster.apply()
+    cluster.settle()
+    assert conditions(cluster)["Ready"][0] == "True"
+    cluster.report(state=QueryState.RESTARTING, last_failure=samples.FAILURE)
+    cluster.put_pod(conditions=[{"type": "Ready", "status": "False"}])
+    cluster.settle()
+    edit = {"executor": {"cores": 3}, "rollout": {"deadline": "2m"}}
+    fails(cluster, edit, QueryState.RESTARTING, last_failure=samples.FAILURE)
+    cluster.clock.advance(120)
+    cluster.settle()
+    assert conditions(cluster)["Stalled"][1] != "RolledBack"
+
+
 def test_an_edit_soon_after_a_start_is_of_a_stream_that_was_ready(cluster: FakeCluster) -> None:
     """Although what it was Ready with has proved nothing yet, and mended what did not run."""
     cluster.report(state=QueryState.RESTARTING, last_failure=samples.FAILURE)

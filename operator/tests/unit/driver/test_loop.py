@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -21,7 +22,7 @@ from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.supervision.history import History, HistoryFile
 from penstock.driver.supervision.next_action import Action
-from penstock.driver.supervision.observation import Observation
+from penstock.driver.supervision.observation import Observation, nothing_observed
 from penstock.driver.supervision.phases import State
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy
@@ -66,6 +67,30 @@ def test_a_checkpoint_that_cannot_be_read_for_a_moment_is_one_failure(
         loop._iterate(None)
     assert loop._state.history.attempts == 9
     assert loop._state.retry_at is not None
+
+
+def test_a_query_that_has_finished_stays_so_when_a_look_at_its_volume_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has nothing left to do, so nothing fails."""
+    jvm = cast(Jvm, Exists())
+    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), jvm)
+    looks = [None, OSError(errno.EIO, "Input/output error"), None]
+
+    def look(_: object) -> Observation:
+        error = looks.pop(0)
+        if error is not None:
+            raise error
+        return replace(nothing_observed(0.0), completed=True)
+
+    monkeypatch.setattr(runtime, "observe", look)
+    monkeypatch.setattr(runtime, "forget_partitions_and_stop", lambda: None)
+    reports: list[DriverReport] = []
+    loop = Loop(runtime, jvm, RestartPolicy(1.0), "hash", Health(), Metrics(), reports.append)
+    while looks:
+        loop._iterate(None)
+    assert [report.state for report in reports] == [QueryState.COMPLETED] * 3
+    assert all(report.last_failure is None for report in reports)
 
 
 def test_the_running_loop_takes_the_limits_that_the_spec_has_now(

@@ -122,6 +122,14 @@ def nested(levels: int) -> dict[str, Any]:
         ({"metadata": "x"}, "podTemplate cannot set metadata to something that is not an object"),
         ({"metadata": {"labels": ["x"]}}, "podTemplate cannot set metadata.labels to something"),
         ({"metadata": {"annotations": 7}}, "podTemplate cannot set metadata.annotations to some"),
+        (
+            {"metadata": {"annotations": {"penstock.dev/checkpoint": "s3a://x/y"}}},
+            "podTemplate cannot set metadata.annotations.penstock.dev/checkpoint: Penstock sets",
+        ),
+        (
+            {"metadata": {"labels": {"penstock.dev/class": "blue"}}},
+            "podTemplate cannot set metadata.labels.penstock.dev/class: Penstock sets such keys",
+        ),
         ({"spec": ["x"]}, "podTemplate cannot set spec to something that is not an object"),
         ({"spec": nested(5_000)}, "than 32 levels"),
     ],

@@ -71,16 +71,23 @@ async def test_a_kind_whose_list_is_not_there_yet_is_asked_for() -> None:
 
 
 async def test_managed_fields_are_held_without_the_fields() -> None:
+    """But with whether the spec is among them."""
     pod = samples.driver_pod("abc")
     pod["metadata"] |= {
         "resourceVersion": "1",
-        "managedFields": [{"manager": "me", "time": "then", "fieldsV1": {"f:spec": {}}}],
+        "managedFields": [
+            {"manager": "me", "time": "then", "fieldsV1": {"f:spec": {"f:suspend": {}}}},
+            {"manager": "you", "time": "now", "fieldsV1": {"f:metadata": {"f:labels": {}}}},
+        ],
     }
     cache = ObjectCache(FakeKubernetesApi(Clock()))
     cache.put(pod)
     held = await cache.get(kinds.POD, "default", "flags-driver-0")
     assert held is not None
-    assert held["metadata"]["managedFields"] == [{"manager": "me", "time": "then"}]
+    assert held["metadata"]["managedFields"] == [
+        {"manager": "me", "time": "then", "fieldsV1": {"f:spec": {}}},
+        {"manager": "you", "time": "now"},
+    ]
 
 
 async def test_a_write_that_no_watch_shows_gets_older() -> None:

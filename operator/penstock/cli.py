@@ -15,15 +15,19 @@ from importlib import resources
 from io import TextIOWrapper
 from math import inf
 
-from penstock import DISTRIBUTION, __version__, how_to_install
-from penstock.client import arguments as client_arguments
-from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
-from penstock.local import options as run_options
-from penstock.local import replay_options
-from penstock.validation.rules.pod_security import PodSecurity
-
 # The exit code that shells report for a command that SIGINT ended.
 INTERRUPTED = 130
+
+try:  # it takes a second, and somebody may press Ctrl-C meanwhile
+    from penstock import DISTRIBUTION, __version__, how_to_install
+    from penstock.client import arguments as client_arguments
+    from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
+    from penstock.local import options as run_options
+    from penstock.local import replay_options
+    from penstock.validation.rules.pod_security import PodSecurity
+except KeyboardInterrupt:
+    sys.exit(INTERRUPTED)
+
 # The contract's NUMBERS_INTERVAL_SECONDS, whose module takes long to import.
 _NUMBERS_INTERVAL = timedelta(seconds=30)
 
@@ -91,8 +95,8 @@ def kubectl(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str] | None, program: str) -> int:
-    options = _parser(program).parse_args(arguments)
     try:
+        options = _parser(program).parse_args(arguments)
         code: int = options.command(options)
     except KeyboardInterrupt:
         return INTERRUPTED

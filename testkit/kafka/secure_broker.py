@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -73,6 +74,16 @@ class SecureBroker(Broker):
     def grant(self, topic: str, operation: AclOperation) -> None:
         """Grants the user a right on a topic. The user has no others."""
         self._grant(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, operation)
+
+    def revoke(self, topic: str) -> None:
+        """Takes all of the user's rights on a topic away."""
+        wanted = AclBindingFilter(
+            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{USER}", "*",
+            AclOperation.ANY, AclPermissionType.ANY,
+        )  # fmt: skip
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.delete_acls([wanted]).values():
+            assert future.result(30)
 
     def grant_all(self, of: ResourceType, prefix: str, operation: AclOperation) -> None:
         """Grants the user a right on all groups or transactional ids with a prefix."""

@@ -8,7 +8,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.kafka.offsets import Offsets
@@ -62,19 +69,29 @@ class Topics:
             future.result(30)
         wait_for(f"{topic} gone", lambda: topic not in self._admin.list_topics(timeout=30).topics)
 
+    def configure(self, topic: str, setting: str, value: str) -> None:
+        """Changes one setting of a topic."""
+        entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+        asked = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        for future in self._admin.incremental_alter_configs([asked]).values():
+            future.result(30)
+
     def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
         """Deletes the records before these offsets, as retention does."""
         before = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
         for future in self._admin.delete_records(before).values():
             future.result(30)
 
-    def send(self, topic: str, numbers: range, partition: int | None = None) -> None:
+    def send(
+        self, topic: str, numbers: range, partition: int | None = None, *, keys: bool = True
+    ) -> None:
         """Sends each number as a record and waits for the acknowledgements."""
         more = {} if partition is None else {"partition": partition}
         # A producer that already runs learns of a new partition only after minutes.
         producer = self._producer if partition is None else Producer(self._producer_options)
         for number in numbers:
-            producer.produce(topic, str(number).encode(), str(number).encode(), **more)
+            key = str(number).encode() if keys else None
+            producer.produce(topic, str(number).encode(), key, **more)
         assert producer.flush(30) == 0
 
     def received(self, topic: str) -> Counter[int]:

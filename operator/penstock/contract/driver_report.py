@@ -84,7 +84,7 @@ class DriverReport(Report):
     repartitions_state: bool = Field(
         False,
         description="Whether the state is being divided into other partitions, which takes as "
-        "long as its size takes; not in another attempt after a failure.",
+        "long as its size takes; not after two attempts that have not ended.",
     )
     lag: int | None = Field(None, description="Records between committed and newest offsets.")
     committed_offsets: list[CommittedOffset] | None = Field(

@@ -248,8 +248,18 @@ ROWS: tuple[Remedy, ...] = (
         "dead letters again (docs/how-to/dead-letters.md).",
     ),
     Remedy(
+        "DeadLetterNotWritten",
+        "Two runs have failed over a record, and the dead-letter topic does not take its copy. No "
+        "query runs until it does, because it would only fail again and write other records again.",
+        "Make the dead-letter topic take the record: it has to exist, with enough replicas in "
+        "sync, and the source's user needs Write on it. Its max.message.bytes has to be as large "
+        "as that of the source's topic, and its cleanup.policy has to be delete if a record has no "
+        "key. The driver then copies the record by itself.",
+        LOGS,
+    ),
+    Remedy(
         "TooManyDeadLetters",
-        "More records fail within a minute, or one right after the other, than "
+        "More records fail within a minute, or one after the other, than "
         "deadLetters.maxPerMinute: no more become dead letters. "
         "The stream stops, or is tried again at most five minutes later if it has ever committed.",
         "Correct the transform, or raise spec.source.kafka.deadLetters.maxPerMinute if so many "

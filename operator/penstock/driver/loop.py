@@ -45,6 +45,8 @@ _STORE_AGAIN_SECONDS = 10.0
 _LONG_STEP_SECONDS = 3600.0
 # If it were ended too early, the next driver would begin it again, for ever.
 _REPARTITIONING_SECONDS = 24 * 3600.0
+# The deadline of a rollout does not end them: the second one may follow the loss of a node.
+_PROTECTED_DIVISIONS = 2
 # Steps that may take longer than RestartPolicy.step_timeout. The first DISCOVER waits for the JVM,
 # which may have to fetch dependencies.
 _STEP_TIMEOUTS = {
@@ -139,9 +141,12 @@ class Loop:
         self.stopping = True
         self._before_stop()
         self._stop(keep_session=not stop.is_set())
-        # Who stops it has looked at it, so the next process counts anew.
-        stopped = self._state.history.for_next_process(self._policy)
-        self._store(replace(stopped, attempts=0, poison_failures=0, uncommitted_seconds=0.0))
+        self.note_clean_stop()
+
+    def note_clean_stop(self) -> None:
+        """Stores what the next process must know. Also for a thread that ends the process while a
+        step runs before a query does."""
+        self._store(self._state.history.after_clean_stop(self._policy))
 
     def _store(self, history: History) -> None:
         """Stores what a later process must know. A full disk stops nothing: it is tried again."""
@@ -222,7 +227,8 @@ class Loop:
             state = QueryState.WAITING_FOR_CORES if wait.lacks_executor else QueryState.STARTING
             self._health.step = message
             # One that fails again and again is to be given up like any edit.
-            divides = action is Action.REPARTITION_STATE and self._state.history.attempts == 0
+            begun = self._state.history.divisions
+            divides = action is Action.REPARTITION_STATE and begun <= _PROTECTED_DIVISIONS
             self._report(state, message, self._observation, repartitions_state=divides)
 
     def _observe(self) -> Observation:
@@ -276,8 +282,8 @@ class Loop:
         steps[action]()
 
     def _copy_dead_letter(self) -> None:
-        assert self._state.failure is not None
-        self._runtime.copy_dead_letter(self._state.failure)
+        assert self._state.uncopied is not None
+        self._runtime.copy_dead_letter(self._state.uncopied)
 
     def _classify(self, error: Exception) -> Failure:
         """The failure behind an exception; raises DriverMustExit if the JVM is gone."""

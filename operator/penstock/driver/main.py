@@ -177,6 +177,12 @@ def run(
             lambda failure: _end_hung(environment, jvm, failure),
         )
         shutdown.may_end_at_once = lambda: queries.may_end_at_once
+
+        def before_end() -> None:
+            queries.note_clean_stop()
+            right.release_in_store()
+
+        shutdown.before_end = before_end
         if api is not None and isinstance(environment, PodEnvironment):
             PodGuard().watch(_look(environment, api, health, queries, right, seen), end_without_pod)
         with _without_time_limit(health, side_tasks(jvm) if side_tasks else nullcontext()):

@@ -67,6 +67,10 @@ class Queries:
         """Whether a query is to run, and does not."""
         return self._loop.needs_executors
 
+    def note_clean_stop(self) -> None:
+        """For a process that ends before a query runs: `Loop.note_clean_stop`."""
+        self._loop.note_clean_stop()
+
     def run(self, stop: threading.Event) -> None:
         """Returns after a clean stop; raises DriverMustExit if the process must exit."""
         while True:

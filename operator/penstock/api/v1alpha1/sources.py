@@ -81,9 +81,9 @@ class DeadLetters(SpecObject):
         5,
         ge=1,
         le=1000,
-        description="Records within a minute, or one right after the other. If there is one more, "
-        "the stream stops as without dead letters, until an edit: its transform may be broken. "
-        "Default: 5.",
+        description="Records of the stream within a minute, or one after the other while no other "
+        "record is committed. If there is one more, the stream stops as without dead letters, "
+        "until an edit: its transform may be broken. Default: 5.",
     )
 
 

@@ -21,7 +21,12 @@ from penstock.driver.checkpoint.batch_ids import (
     refuse_other_records,
     wants_each_batch,
 )
-from penstock.driver.checkpoint.file_formats import Entry, Files, initial_offsets
+from penstock.driver.checkpoint.file_formats import (
+    EMPTY_METADATA_LINE,
+    Entry,
+    Files,
+    initial_offsets,
+)
 from penstock.driver.checkpoint.logs import Logs, Step, diff, numbers, together
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
@@ -72,6 +77,8 @@ class Contents:
     """Spark's class that keeps the state."""
     awaited: int | None = None
     """A planned batch that has to run as it is: the sink may know it already."""
+    lacks_settings: bool = False
+    """It was committed by the continuous engine, which notes no settings of its session."""
 
 
 class CheckpointFolder:
@@ -256,7 +263,22 @@ class CheckpointFolder:
                 entry.shuffle_partitions,
                 state_store=entry.state_store if state else None,
                 awaited=newest if is_awaited else None,
+                lacks_settings=newest == committed and entry.metadata == EMPTY_METADATA_LINE,
             )
+
+    def note_settings(self, line: str) -> None:
+        """Notes the settings of the session with the newest batch, as Spark does with its own.
+
+        Else Spark warns of each that it looks for there. Only while no query runs, and if the batch
+        lacks them.
+        """
+        with self.files.errors():
+            files = self._read()
+            found = Logs.read(files)
+            newest = max(found.offsets)
+            noted = {newest: replace(found.offsets[newest], metadata=line)}
+            wanted = replace(found, offsets={**found.offsets, **noted})
+            self._execute(diff(files, found, wanted))
 
     def has_undivided_state(self) -> bool:
         """Whether an operator has state in its first partition only."""

@@ -9,8 +9,11 @@ from typing import Any
 
 from penstock.api.v1alpha1 import KafkaSource
 from penstock.contract.remedies import REMEDIES
+from penstock.driver.exceptions.chain import read_python_chain
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import (
+    BROKER_UNREACHABLE,
+    DEAD_LETTER_NOT_WRITTEN,
     KAFKA_AUTHORIZATION,
     TOPIC_MISSING,
     DriverError,
@@ -31,6 +34,8 @@ _PRODUCER = {
     "acks": "all",
     # It would need a right of its own (IdempotentWrite), and a copy more does no harm.
     "enable.idempotence": "false",
+    # Within less than the time, so that it ends with the broker's reason and not with a timeout.
+    "retries": "4",
     "delivery.timeout.ms": str(CALL_TIMEOUT_MS),
     "max.block.ms": str(CALL_TIMEOUT_MS),
     "linger.ms": "0",
@@ -48,6 +53,9 @@ class DeadLetterTopic:
         self._source = source
         self._secrets = secrets
         self._calls = CallsWithDeadline("dead-letters")
+        self._uncopied: Position | None = None
+        """The record that the topic did not take when it was last tried."""
+        self._just_checked = False
 
     @property
     def name(self) -> str | None:
@@ -57,8 +65,9 @@ class DeadLetterTopic:
 
     def check(self) -> None:
         """Raises DriverError if the topic is missing, may not be written, or is read by the source;
-        or Kafka's error.
+        or Kafka's error. While a copy waits for the topic, DeadLetterNotWritten.
         """
+        self._just_checked = True
         source, name = self._source, self.name
         if source is None or name is None:
             return
@@ -75,21 +84,43 @@ class DeadLetterTopic:
             with closing(Admin(gateway, source, self._secrets)) as admin:
                 _require_writable(admin, name)
 
-        self._calls.call(ask)
+        try:
+            self._calls.call(ask)
+        except DriverError as refused:
+            if self._uncopied is None or not refused.failure.permanent:
+                raise
+            raise self._not_written(refused.failure.message, lasts=True) from refused
+
+    def check_before_start(self) -> None:
+        """Checks, unless there was a check since the last start."""
+        if not self._just_checked:
+            self.check()
+        self._just_checked = False
 
     def copy(self, record: Position, headers: Mapping[str, str]) -> bool:
         """Copies a record with more headers, and returns once all replicas in sync have it.
 
-        False: Kafka has it no longer, so no query will read it. Raises Kafka's own exceptions, and
-        DriverError if the brokers do not answer.
+        False: Kafka has it no longer, so no query will read it. Raises DeadLetterNotWritten if the
+        topic does not take it; Kafka's own exceptions, and DriverError, if it cannot be read.
         """
-        return self._calls.call(lambda: self._copy(record, headers))
-
-    def _copy(self, record: Position, headers: Mapping[str, str]) -> bool:
-        assert self._source is not None
-        found = one_record.read(self._jvm.gateway, self._source, self._secrets, record)
+        source, gateway = self._source, self._jvm.gateway
+        assert source is not None
+        found = self._calls.call(lambda: one_record.read(gateway, source, self._secrets, record))
         if found is None:
+            self._uncopied = None
             return False
+        try:
+            self._calls.call(lambda: self._send(self._letter(record, found, headers)))
+        except Exception as error:
+            if self._jvm.is_gone_after(error):
+                raise
+            self._uncopied = record
+            lasts = classify_exception(error).reason != BROKER_UNREACHABLE
+            raise self._not_written(_message(error), lasts=lasts) from error
+        self._uncopied = None
+        return True
+
+    def _letter(self, record: Position, found: Any, headers: Mapping[str, str]) -> Any:
         of_record = {
             "topic": record.topic,
             "partition": str(record.partition),
@@ -102,12 +133,9 @@ class DeadLetterTopic:
         for name, value in {**of_record, **headers}.items():
             all_headers.add(f"{_HEADER}{name}", value.encode())
         # Without its timestamp, by which retention would delete it, but with one of now.
-        self._send(
-            self._class("org.apache.kafka.clients.producer.ProducerRecord")(
-                self.name, None, None, found.key(), found.value(), all_headers
-            )
+        return self._class("org.apache.kafka.clients.producer.ProducerRecord")(
+            self.name, None, None, found.key(), found.value(), all_headers
         )
-        return True
 
     def _send(self, letter: Any) -> None:
         assert self._source is not None
@@ -121,8 +149,30 @@ class DeadLetterTopic:
         finally:
             producer.close(self._class("java.time.Duration").ofMillis(0))
 
+    def _not_written(self, why: str, *, lasts: bool) -> DriverError:
+        """`lasts`: it is not only for a moment, so the executors are released."""
+        return DriverError(
+            Failure(
+                DEAD_LETTER_NOT_WRITTEN,
+                f"The record {self._uncopied} cannot be copied to the dead-letter topic "
+                f"{self.name}: {why} {REMEDIES[DEAD_LETTER_NOT_WRITTEN].action}",
+                permanent=lasts,
+                recoverable=True,
+                maybe_poison=True,  # so it counts for restart.maxAttempts
+                record=self._uncopied,
+            )
+        )
+
     def _class(self, name: str) -> Any:
         return java_class(self._jvm.gateway, name)
+
+
+def _message(error: Exception) -> str:
+    """Without the advice for a record that the query writes, which is about another topic."""
+    if isinstance(error, DriverError):
+        return error.failure.message
+    root = read_python_chain(error)[-1]
+    return root.message.partition("\n")[0] or root.classes[0].rpartition(".")[2]
 
 
 def _require_writable(admin: Admin, name: str) -> None:

@@ -77,6 +77,7 @@ _DEFAULTS = {
 # what has changed. What it may take of an executor's memory is in `_state_store`.
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STATE_STORE = "spark.sql.streaming.stateStore"
+_STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
 _STATE = {
     f"{_STATE_STORE}.providerClass": ROCKSDB,
     f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
@@ -115,6 +116,10 @@ _DEFAULTS_ON_KUBERNETES = {
 _FORCED = {
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
+    # Spark would start no query while a division of the state is unfinished; Penstock undoes such a
+    # one. The look for it fails if the last epoch was of the continuous engine, which notes no
+    # number of partitions, and a batch is planned (OfflineStateRepartitionUtils, 4.2).
+    "spark.sql.streaming.checkUnfinishedRepartitionOnRestart": "false",
     # How often an idle query says that it has looked (query_activity.py): longer is a stall.
     "spark.sql.streaming.noDataProgressEventInterval": "10s",
 }
@@ -403,6 +408,18 @@ def failed_write(gateway: Any) -> Any | None:
 
 def shuffle_partitions(session: SparkSession) -> int:
     return int(session.conf.get(SHUFFLE_PARTITIONS) or 1)
+
+
+def settings_line(gateway: Any, session: SparkSession) -> str:
+    """What Spark notes of the session with each batch that it plans, as it writes it."""
+    package = "org.apache.spark.sql.execution.streaming.checkpointing"
+    noted = java_class(gateway, f"{package}.OffsetSeqMetadata")
+    # The query's own session has it, from where it is noted (MicroBatchExecution, 4.2).
+    session.conf.set(_STATE_PARTITIONS, shuffle_partitions(session))
+    try:
+        return str(noted.apply(0, 0, session._jsparkSession.conf()).json())
+    finally:
+        session.conf.unset(_STATE_PARTITIONS)
 
 
 def set_shuffle_partitions(session: SparkSession, spec: StreamSpec, size: Size) -> None:

@@ -23,7 +23,10 @@ from penstock.driver.supervision.unread_partitions import UnreadPartitions
 _FILE = f"{FOLDER}/supervisor.json"
 _STORED = (
     "proved", "attempts", "poison_failures", "stalls", "slowest_progress", "uncommitted_seconds",
+    "divisions",
 )  # fmt: skip
+# Earlier versions store none.
+_LATER = {"divisions": 0}
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class History:
     failure."""
     restarts: int = 0
     """Starts of the query after a failure."""
+    divisions: int = 0
+    """Divisions of the state that were begun since a query was last started."""
     unread: UnreadPartitions = UnreadPartitions()  # noqa: RUF009
 
     @property
@@ -98,6 +103,20 @@ class History:
             stalls=self.stalls,
             uncommitted_seconds=self.uncommitted_seconds,
             slowest_progress=2.0 ** math.ceil(math.log2(self.slowest_progress)) if slow else 0.0,
+            divisions=self.divisions,
+        )
+
+    def after_clean_stop(self, policy: RestartPolicy) -> History:
+        """What the next process must know after a stop that somebody has asked for.
+
+        Who stops the stream has looked at it, so what has failed counts anew.
+        """
+        return replace(
+            self.for_next_process(policy),
+            attempts=0,
+            poison_failures=0,
+            uncommitted_seconds=0.0,
+            divisions=0,
         )
 
 
@@ -114,7 +133,7 @@ class HistoryFile:
             content = self._files.read([_FILE]).get(_FILE)
             if content is None:
                 return History()
-            document = json.loads(content)
+            document = {**_LATER, **json.loads(content)}
             if document.pop("spec") == self._spec_hash:
                 return History(**{name: _number(document[name]) for name in _STORED})
         except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from penstock.contract.remedies import REMEDIES
 from penstock.driver.failures import (
+    DEAD_LETTER_NOT_WRITTEN,
     QUERY_NOT_STOPPED,
     STORAGE_FAILURES,
     TASK_FAILED,
@@ -35,6 +36,8 @@ from penstock.driver.supervision.restart_policy import RestartPolicy
 # A check of the checkpoint is repeated if the query does not start within this time. The steps in
 # between take two minutes at most.
 _CHECK_SECONDS = 180.0
+# While such a failure lasts, it is found again and again, by looks that are no attempts.
+_WAITED_FOR = STORAGE_FAILURES | {DEAD_LETTER_NOT_WRITTEN}
 
 
 class Action(Enum):
@@ -205,7 +208,11 @@ def _on_failure(
     if isinstance(before, Failed) and before.retry_at is None:  # later failures change nothing
         return Decision(state, Action.STOP_SESSION)
     ran, had_executors = isinstance(before, Running), observation.has_session
-    again = failure.record is not None and failure.record in known.suspects
+    again = (
+        failure.record is not None
+        and failure.record in known.suspects
+        and failure.reason != DEAD_LETTER_NOT_WRITTEN
+    )
     if again:
         failure = replace(failure, message=f"{failure.message} Two runs have failed over it.")
     history = replace(
@@ -223,9 +230,9 @@ def _on_failure(
     if again and policy.dead_letters_per_minute is not None:
         may_copy = observation.dead_letters < policy.dead_letters_per_minute
         if may_copy and not history.dead_letters_stopped:
-            history = replace(history, poison_failures=0)
-            copying = replace(state, phase=Starting(after=failure), history=history)
-            return Decision(copying, Action.COPY_DEAD_LETTER, (NewFailure(failure),))
+            copying = Starting(after=failure, copies=True)
+            state = replace(state, phase=copying, history=history, uncopied=failure)
+            return Decision(state, Action.COPY_DEAD_LETTER, (NewFailure(failure),))
         history = replace(history, dead_letters_stopped=True)
         failure = _after_too_many(failure, policy.dead_letters_per_minute)
     phase: Starting | BackingOff | Failed
@@ -257,7 +264,7 @@ def _on_failure(
         retry_at = now + max(pause, policy.backoff(history.attempts, jitter, waiting=waiting))
         phase = BackingOff(failure, retry_at)
         action = _next_rung(history, failure, policy, ran=ran)
-    waits = failure.reason in STORAGE_FAILURES and failure == state.failure and not ran
+    waits = failure.reason in _WAITED_FOR and failure == state.failure and not ran
     repeated = isinstance(before, Failed) or waits
     event = NewFailure(failure, repeated=repeated)
     return Decision(replace(state, phase=phase, history=history), action, (event,))
@@ -330,8 +337,8 @@ def _after_too_many(failure: Failure, dead_letters: int) -> Failure:
     return replace(
         failure,
         reason=reason,
-        message=f"More than {dead_letters} records failed within a minute, or one right after the "
-        "other (deadLetters.maxPerMinute), so no more become dead letters: "
+        message=f"More than {dead_letters} records failed within a minute, or one after the other "
+        "(deadLetters.maxPerMinute), so no more become dead letters: "
         f"{failure.message} {REMEDIES[reason].action}",
     )
 
@@ -358,6 +365,10 @@ def _while_starting(
     starting: Starting, state: State, observation: Observation, policy: RestartPolicy
 ) -> Decision:
     """The next step on the way to a running query."""
+    if starting.copies:  # and nothing has failed since
+        history = replace(state.history, poison_failures=0)
+        state = replace(state, history=history, uncopied=None)
+        starting = replace(starting, copies=False)
 
     def step(action: Action, phase: Starting = starting) -> Decision:
         return Decision(replace(state, phase=phase), action)
@@ -370,6 +381,8 @@ def _while_starting(
         return step(Action.DISCOVER, unchecked)
     if checked_at is None:
         return step(Action.CHECK_CHECKPOINT, replace(unchecked, checkpoint_checked_at=now))
+    if state.uncopied is not None:
+        return step(Action.COPY_DEAD_LETTER, replace(starting, copies=True))
     if not observation.has_session:
         return step(Action.START_SESSION, replace(starting, query_checked=False))
     if observation.requested_cores > observation.desired_cores:
@@ -382,7 +395,9 @@ def _while_starting(
     if not _has_cores_to_start(state, observation, policy):
         return step(Action.WAIT)
     if observation.repartitions_state:
-        return step(Action.REPARTITION_STATE)
+        history = replace(state.history, divisions=state.history.divisions + 1)
+        state = replace(state, phase=starting, history=history)
+        return Decision(state, Action.REPARTITION_STATE)
     if now - checked_at > _CHECK_SECONDS:
         # Meanwhile records may have been deleted, or a topic recreated.
         return step(Action.WAIT, replace(starting, checkpoint_checked_at=None))
@@ -390,6 +405,7 @@ def _while_starting(
     history = replace(
         history,
         restarts=history.restarts + int(after is not None),
+        divisions=0,
         unread=history.unread.in_new_run(),
     )
     run = Running.begin(observation, after, policy.mode)

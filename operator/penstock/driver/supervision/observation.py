@@ -31,6 +31,8 @@ class Observation:
     """Partitions of the state of the query that runs; None if it keeps none."""
     repartitions_state: bool
     """The state gets another number of partitions before the query starts."""
+    runs_one_batch: bool
+    """The query runs only the batch that comes before that."""
     has_session: bool
     has_query: bool
     """A query runs."""
@@ -72,6 +74,7 @@ def nothing_observed(now: float) -> Observation:
         registered_executors=0,
         state_partitions=None,
         repartitions_state=False,
+        runs_one_batch=False,
         has_session=False,
         has_query=False,
         epoch=None,

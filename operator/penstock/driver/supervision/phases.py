@@ -26,6 +26,8 @@ class Starting:
     checkpoint_checked_at: float | None = None
     """When the checkpoint was repaired and checked for this start; None: not yet."""
     query_checked: bool = False
+    copies: bool = False
+    """The last step was to copy the record of `State.uncopied`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +144,9 @@ class State:
     """Since when Spark has been running."""
     ran_at: float | None = None
     """When a query last ran."""
+    uncopied: Failure | None = None
+    """The second failure over a record that is to become a dead letter. No query is started before
+    the copy is made: it would fail over the record again, and write the others again."""
 
     @property
     def failure(self) -> Failure | None:

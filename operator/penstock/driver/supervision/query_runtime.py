@@ -102,6 +102,8 @@ class QueryRuntime:
         self._group = ConsumerGroup(jvm, stream, environment.secrets, self.offsets)
         self._dead_letters = DeadLetterTopic(jvm, stream.spec.source.kafka, environment.secrets)
         self._left_out = LeftOut()
+        self._copied: DeadLetter | None = None
+        """The newest copy, which may not be noted yet."""
         self._warning: StreamWarning | None = None
         self._changes = SourceChanges(stream.spec.source.kafka, self._checkpoint)
         self._starting: str | None = None
@@ -179,6 +181,7 @@ class QueryRuntime:
             registered_cores=cores,
             state_partitions=self._state_partitions or None,
             repartitions_state=self._repartition_to is not None,
+            runs_one_batch=self._runs_one_batch,
             has_session=self.has_session,
             has_query=self.has_query,
             epoch=self.progress.committed_epoch(),
@@ -192,7 +195,10 @@ class QueryRuntime:
             partitions_added=self._are_partitions_added(chosen),
             warning=(chosen and chosen.warning) or self._group.warning,
             dead_letters=self._left_out.before(
-                failure.record if failure else None, source.topic_ids, time.time()
+                failure.record if failure else None,
+                source.topic_ids,
+                self.progress.committed_offsets(),
+                time.time(),
             ),
             wall_clock=_wall_clock(),
         )
@@ -290,8 +296,14 @@ class QueryRuntime:
         )
 
     def _failed_write(self) -> Failure | None:
-        """Why a file of the checkpoint could not be written: the continuous engine does not say."""
-        path = None if self._writes is None else self._writes.take()
+        """Why a file of the checkpoint could not be written: the continuous engine does not say.
+
+        A batch engine fails with the cause. There a state store of a task that has failed also
+        writes to a file that it has given up (StateStoreChangelogWriter.abort, Spark 4.2).
+        """
+        if self._writes is None or self._mode is not Mode.CONTINUOUS:
+            return None
+        path = self._writes.take()
         if path is None:
             return None
         return self._checkpoint.write_probe.failure() or stall_detection.failed_write(path)
@@ -361,6 +373,7 @@ class QueryRuntime:
     def _check_checkpoint(self) -> None:
         spec, folder, source = self._stream.spec, self._checkpoint, self._source
         self._sink.check_before_start()
+        self._dead_letters.check_before_start()
         repair = folder.repair(spec)
         if repair.first_start and self._api is not None:
             status = self._api.stream(self._stream.metadata.name).status
@@ -379,7 +392,7 @@ class QueryRuntime:
         began = self._generations.begin(
             source, repair, metadata.namespace, metadata.name, self._written_by
         )
-        self._left_out = left_out.load(folder.files)
+        self._left_out = left_out.load(folder.files).in_row_of(self._left_out)
         names = self._transaction_names()
         written = None if names is None else self._take_over(names)
         lost = start_position.check_for_data_loss(spec, folder, source, repair, written)
@@ -440,6 +453,9 @@ class QueryRuntime:
             )
             self._checkpoint.continue_after(used, planned)
             contents = self._checkpoint.contents()
+        if contents is not None and contents.lacks_settings and self._mode is not Mode.CONTINUOUS:
+            line = session.settings_line(self._jvm.gateway, self.session)
+            self._checkpoint.note_settings(line)
         keeps_state = query.keeps_state(frame)
         self._warning = self._warning or query.routing_warning(frame, spec)
         if keeps_state and session.ADAPTIVE not in spec.spark_conf:
@@ -498,19 +514,22 @@ class QueryRuntime:
         assert topic is not None
         self.stop_query()
         metadata = self._stream.metadata
-        if not self._dead_letters.copy(
-            record,
-            {
-                "stream": f"{metadata.namespace}/{metadata.name}",
-                "reason": failure.reason,
-                "message": failure.message,
-                "time": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
-            },
-        ):
-            return
         letter = DeadLetter(record, self._source.view.topic_ids.get(record.topic), now)
-        self._left_out = self._left_out.adding(letter, self.progress.committed_offsets())
-        left_out.save(self._checkpoint.files, self._left_out)
+        if self._copied is None or not self._copied.is_of(letter):  # else only to be noted
+            if not self._dead_letters.copy(
+                record,
+                {
+                    "stream": f"{metadata.namespace}/{metadata.name}",
+                    "reason": failure.reason,
+                    "message": failure.message,
+                    "time": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
+                },
+            ):
+                return
+            self._copied = letter
+        noted = self._left_out.adding(letter, self.progress.committed_offsets())
+        left_out.save(self._checkpoint.files, noted)
+        self._left_out = noted
         self._warning = StreamWarning(
             DEAD_LETTER,
             f"The record {record} is in the dead-letter topic {topic}, and the stream goes on "

@@ -36,7 +36,9 @@ def with_commits(
     # If none came for so long, its first commit may have held all the records that there are.
     counts = records or _is_stable(run, observation, policy)
     if counts:
-        history = replace(history, proved=True, stalls=0, uncommitted_seconds=0.0)
+        # Before the state is divided, the edit that asks for it has not shown that it can run.
+        proved = history.proved or not observation.runs_one_batch
+        history = replace(history, proved=proved, stalls=0, uncommitted_seconds=0.0)
     history = replace(history, slowest_progress=_FADING * history.slowest_progress)
     fruitful = run.fruitful or counts
     # Between two batches nothing is uncommitted.

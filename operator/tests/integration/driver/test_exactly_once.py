@@ -6,13 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 from pyspark.sql import SparkSession
 
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -171,27 +164,16 @@ def test_another_cluster_and_a_log_of_transactions_that_takes_none(
         others.send(source, range(10))
         with running(flow, jvm, tmp_path / "log") as driver:
             others.wait_received(sink, range(10))
-        need_replicas(broker.bootstrap, 2)
+        others.configure("__transaction_state", "min.insync.replicas", "2")
         with running(flow, jvm, tmp_path / "log", impatient(flow)) as driver:
             report = driver.wait_failure("ExactlyOnceImpossible")
             assert report.last_failure is not None
             assert "min.insync.replicas=1" in report.last_failure.message
-            need_replicas(broker.bootstrap, 1)
+            others.configure("__transaction_state", "min.insync.replicas", "1")
             others.send(source, range(10, 20))
             others.wait_received(sink, range(20))
             driver.wait_ready()
         assert max(others.received(sink).values()) == 1
-
-
-def need_replicas(bootstrap: str, count: int) -> None:
-    """What the topic with the brokers' log of transactions asks for."""
-    setting = ConfigEntry(
-        "min.insync.replicas", str(count), incremental_operation=AlterConfigOpType.SET
-    )
-    log = ConfigResource(ResourceType.TOPIC, "__transaction_state", incremental_configs=[setting])
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for future in admin.incremental_alter_configs([log]).values():
-        future.result(30)
 
 
 def test_a_topic_that_was_created_again_is_read_from_its_first_record(

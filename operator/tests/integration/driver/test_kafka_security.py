@@ -180,7 +180,18 @@ def test_a_missing_right_on_the_dead_letters_is_reported_before_anything_runs(
         assert letters in failure.message
         secured.grant(letters, AclOperation.WRITE)
         topics.wait_received(sink, set(range(20)) - {7})
-    assert set(topics.received(letters)) == {7}
+        driver.wait_failure("DeadLetter")
+        # The same while it runs.
+        secured.revoke(letters)
+        topics.send(source, range(20, 30))
+        topics.send(source, range(7, 8))
+        failure = driver.wait_failure("KafkaAuthorization").last_failure
+        assert failure is not None
+        assert f"may not write to the dead-letter topic {letters}" in failure.message
+        secured.grant(letters, AclOperation.WRITE)
+        topics.wait_received(sink, set(range(30)) - {7})
+        driver.wait_committed(31)
+    assert topics.received(letters) == {7: 2}
 
 
 def test_a_wrong_password_is_reported_and_not_shown(

@@ -18,7 +18,7 @@ from penstock.driver.spark.batch_metrics import RocksDbMetrics
 from penstock.driver.spark.session import MIN_STATE_PARTITIONS
 from testkit.driver.checkpoints import folder_at, path_of
 from testkit.driver.driver_process import driver, traffic
-from testkit.driver.in_process_driver import running
+from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
@@ -180,6 +180,31 @@ def test_async_progress_is_turned_off_after_a_crash(
         assert driver.wait_ready().query_restarts == 0
         received = shared.wait_received(sink, range(max(before) + 1, crashed.sent))
     assert set(range(crashed.sent)) - before - set(received) == set()
+
+
+@pytest.mark.parametrize(
+    "trigger", [MICRO_BATCH, pytest.param(AVAILABLE_NOW, marks=pytest.mark.full)]
+)
+def test_a_switch_from_continuous_whose_first_batch_fails(
+    trigger: dict[str, Any], topics: Topics, jvm: Jvm, jvm_log: Path, tmp_path: Path
+) -> None:
+    """The batch is planned, and before it there is an epoch without Spark's settings."""
+    source, sink = topics.make(), topics.make()
+    topics.send(source, range(20))
+    with running(number_flow(topics, source, sink), jvm, tmp_path) as driver:
+        driver.wait_committed(20)
+    topics.send(source, range(20, 40))
+    fails = {"sql": "SELECT CAST(raise_error('all') AS STRING) AS value FROM source"}
+    failing = number_flow(topics, source, sink, trigger, transform=fails)
+    logged = len(jvm_log.read_text())
+    with running(failing, jvm, tmp_path, impatient(failing)) as driver:
+        driver.wait("two restarts", lambda report: report.query_restarts >= 2)
+        seen = {it.last_failure.reason for it in driver.reports if it.last_failure is not None}
+    assert seen == {"UserRaisedException"}
+    # Spark says so of each setting that it looks for and does not find.
+    assert "was not found in the offset log" not in jvm_log.read_text()[logged:]
+    with running(number_flow(topics, source, sink, trigger), jvm, tmp_path):
+        assert topics.wait_received(sink, range(40)) == dict.fromkeys(range(40), 1)
 
 
 def test_an_idle_micro_batch_query_is_ready(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:

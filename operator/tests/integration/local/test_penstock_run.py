@@ -331,3 +331,18 @@ def test_the_classes_of_the_first_run_are_archived_for_the_next(
     wait_for("the archive", lambda: list(archives.glob("*.jsa")))
     (archive,) = archives.iterdir()
     assert str(archive) in run_briefly()
+
+
+def test_ctrl_c_during_the_imports_prints_nothing() -> None:
+    """They take a second, or many on a busy machine."""
+    run = "from penstock.cli import main; raise SystemExit(main(['run', 'none.yaml']))"
+    command = [sys.executable, "-X", "importtime", "-c", run]
+    said = []
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.endswith(" pydantic_core\n"):
+                process.send_signal(signal.SIGINT)
+            said += [] if line.startswith("import time:") else [line]
+    assert process.returncode == 130
+    assert said == []

@@ -23,7 +23,7 @@ from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.supervision.history import History, HistoryFile
 from penstock.driver.supervision.next_action import Action
 from penstock.driver.supervision.observation import Observation, nothing_observed
-from penstock.driver.supervision.phases import State
+from penstock.driver.supervision.phases import Starting, State
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.streams.streams import stream
@@ -168,13 +168,14 @@ def test_the_last_report_has_the_commit_that_the_stop_waited_for(
     assert reports[1].last_commit_time is not None
 
 
-@pytest.mark.parametrize(("attempts", "said"), [(0, True), (1, False)])
-def test_only_the_first_division_of_state_has_all_the_time_that_it_takes(
-    attempts: int, said: bool, tmp_path: Path
+@pytest.mark.parametrize(("divisions", "said"), [(1, True), (2, True), (3, False)])
+def test_only_the_first_divisions_of_state_have_all_the_time_that_they_take(
+    divisions: int, said: bool, tmp_path: Path
 ) -> None:
-    """One that fails again and again, in this process or another one, is given up in time."""
+    """One that fails again and again, in this process or another one, is given up in time; what
+    failed before it has nothing to do with it."""
     file = HistoryFile(VolumeFiles(tmp_path), "hash")
-    file.write(History(attempts=attempts))
+    file.write(History(attempts=7, divisions=divisions))
     runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
     reports: list[DriverReport] = []
     policy, jvm = RestartPolicy(1.0), cast(Jvm, Exists())
@@ -186,7 +187,9 @@ def test_only_the_first_division_of_state_has_all_the_time_that_it_takes(
 def test_a_clean_stop_makes_the_next_process_count_anew(tmp_path: Path) -> None:
     """Who deletes the driver's pod, or stops the stream, has looked at its failures."""
     file = HistoryFile(VolumeFiles(tmp_path), "hash")
-    stored = History(proved=True, attempts=2, poison_failures=3, uncommitted_seconds=64.0)
+    stored = History(
+        proved=True, attempts=2, poison_failures=3, uncommitted_seconds=64.0, divisions=2
+    )
     file.write(stored)
     runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
     policy, stop = RestartPolicy(1.0, max_attempts=4), threading.Event()
@@ -195,7 +198,21 @@ def test_a_clean_stop_makes_the_next_process_count_anew(tmp_path: Path) -> None:
     Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, file).run(stop)
     known = file.read()
     assert (known.proved, known.attempts, known.poison_failures) == (True, 0, 0)
-    assert known.uncommitted_seconds == 0.0
+    assert (known.uncommitted_seconds, known.divisions) == (0.0, 0)
+
+
+def test_a_drain_during_the_start_is_a_clean_stop_too(tmp_path: Path) -> None:
+    """The JVM is ended in the middle of a step, and the loop with it: main.py notes it before. With
+    maxAttempts: 1, the next process would else give up."""
+    file = HistoryFile(VolumeFiles(tmp_path), "hash")
+    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
+    policy, jvm = RestartPolicy(1.0, max_attempts=1), cast(Jvm, Exists())
+    loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, file)
+    loop._store(loop._state.history.for_next_process(policy))  # as `run` does first
+    assert file.read().attempts == 1
+    loop.note_clean_stop()
+    following = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, file)
+    assert isinstance(following._state.phase, Starting)
 
 
 class Exists:

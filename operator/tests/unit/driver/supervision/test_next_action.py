@@ -9,7 +9,12 @@ import pytest
 
 from penstock.api.modes import Mode
 from penstock.contract.driver_report import QueryState
-from penstock.driver.failures import QUERY_NOT_STOPPED, Failure, StreamWarning
+from penstock.driver.failures import (
+    CHECKPOINT_FULL,
+    QUERY_NOT_STOPPED,
+    Failure,
+    StreamWarning,
+)
 from penstock.driver.record_position import Position
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import ReportBuilder
@@ -56,13 +61,23 @@ def test_state_is_repartitioned_once_its_cores_are_there() -> None:
     divides = replace(UP, repartitions_state=True)
     no_cores = replace(divides, registered_cores=0)
     late = replace(UP, now=UP.now + 600)
-    taken = actions(CHECKED, [no_cores, divides, late, late])[1]
+    state, taken = actions(remembering(CHECKED, divisions=1), [no_cores, divides, late, late])
+    assert state.history.divisions == 2
     assert taken == [
         Action.WAIT,
         Action.REPARTITION_STATE,
         Action.WAIT,
         Action.CHECK_CHECKPOINT,
     ]
+
+
+def test_the_batch_before_a_division_of_state_proves_nothing() -> None:
+    """Else an edit whose division fails would never be rolled back."""
+    state, observation = running(epoch=3)
+    for alone in (True, False):
+        seen = replace(observation, epoch=4, runs_one_batch=alone)
+        assert after(state, seen).history.proved is not alone
+        assert after(remembering(state, proved=True), seen).history.proved
 
 
 def test_the_steps_to_a_running_query() -> None:
@@ -504,7 +519,7 @@ def test_two_failures_over_one_record_are_enough() -> None:
 
 def test_a_record_becomes_a_dead_letter_at_the_second_failure_over_it() -> None:
     """Unless so many did that the transform may be broken: then it ends as without them."""
-    policy = replace(POLICY, dead_letters_per_minute=2, max_attempts=2)
+    policy = replace(POLICY, dead_letters_per_minute=2)
     over = replace(MAYBE_POISON, record=Position("in", 0, 7))
     failed = replace(UP, failure=over, has_query=True)
     first, what, _ = decided(committing(3)[0], failed, policy)
@@ -514,12 +529,10 @@ def test_a_record_becomes_a_dead_letter_at_the_second_failure_over_it() -> None:
     assert state.failure is not None
     assert state.failure.record == over.record
     assert [type(each) for each in events] == [NewFailure]
-    assert state.history.failures_in_a_row == 0
-    # The copy may fail: the query is tried again, and fails over the record once more.
-    state, what, _ = decided(state, replace(UP, failure=PASSING), policy)
-    assert what is Action.STOP_QUERY
-    assert decided(state, failed, policy).action is Action.COPY_DEAD_LETTER
-    policy = replace(policy, max_attempts=None)
+    assert state.history.failures_in_a_row == 2
+    made, what, _ = decided(state, UP, policy)
+    assert what is Action.CHECK_CHECKPOINT
+    assert made.history.failures_in_a_row == 0
     state, what, _ = decided(first, replace(failed, dead_letters=2), policy)
     assert what is Action.STOP_SESSION
     assert state.failure is not None
@@ -531,6 +544,73 @@ def test_a_record_becomes_a_dead_letter_at_the_second_failure_over_it() -> None:
     run = run_of(committing(4)[0])
     passed = after(replace(state, phase=run), replace(UP, epoch=9, offsets={"in": {0: 8}}), policy)
     assert not passed.history.dead_letters_stopped
+
+
+@pytest.mark.parametrize("proved", [True, False])
+@pytest.mark.parametrize("lasts", [True, False])
+def test_no_query_starts_before_a_dead_letter_is_written(*, lasts: bool, proved: bool) -> None:
+    """It would fail over the record again. Only the copy is tried, whatever keeps it from being
+    made, and soon without executors."""
+    policy = replace(POLICY, dead_letters_per_minute=2)
+    over = replace(MAYBE_POISON, record=Position("in", 0, 7))
+    not_written = replace(over, reason="DeadLetterNotWritten", permanent=lasts)
+    state, seen = running(policy=policy)[0] if not proved else committing(3)[0], UP
+    for _ in range(2):
+        ran = replace(state, phase=run_of(committing(3)[0]))
+        state, what, _ = decided(ran, replace(UP, failure=over, has_query=True), policy)
+    full = replace(RECOVERABLE, reason=CHECKPOINT_FULL)
+    now, failures, copies = UP.now, [not_written, PASSING, not_written, full] * 9, 1
+    for failure in failures:
+        assert what is Action.COPY_DEAD_LETTER
+        state, what, _ = decided(state, replace(seen, now=now, failure=failure), policy)
+        for _ in range(9):
+            assert what is not Action.START_QUERY
+            if what is Action.COPY_DEAD_LETTER:
+                break
+            session = seen.has_session and what is not Action.STOP_SESSION
+            found = what is Action.DISCOVER or (seen.partitions and what is not Action.STOP_SESSION)
+            seen = replace(seen, has_session=session, partitions=4 if found else None)
+            now = max(now + 0.25, state.retry_at or 0.0)
+            state, what, _ = decided(state, replace(seen, now=now), policy)
+        copies += 1
+    assert copies == len(failures) + 1
+    assert not seen.has_session
+    assert state.retry_at is None
+    # Once it is made, all begins anew.
+    state, what, _ = decided(state, replace(seen, now=now), policy)
+    assert what is Action.START_SESSION
+    assert state.history.poison_failures == 0
+    assert state.uncopied is None
+
+
+def test_a_dead_letter_that_is_not_written_counts_for_the_limit_of_attempts() -> None:
+    policy = replace(POLICY, dead_letters_per_minute=2, max_attempts=4)
+    over = replace(MAYBE_POISON, record=Position("in", 0, 7))
+    not_written = replace(over, reason="DeadLetterNotWritten", permanent=True)
+    state, copied = committing(3)[0], 0
+    for _ in range(2):
+        ran = replace(state, phase=run_of(committing(3)[0]))
+        state, what, _ = decided(ran, replace(UP, failure=over, has_query=True), policy)
+    while what is Action.COPY_DEAD_LETTER:
+        copied += 1
+        state, what, _ = decided(state, replace(UP, failure=not_written), policy)
+        for _ in range(4):
+            late = replace(UP, now=(state.retry_at or 0.0) + 1.0)
+            if what is not Action.COPY_DEAD_LETTER:
+                state, what, _ = decided(state, late, policy)
+    assert copied == 2
+    assert isinstance(state.phase, Failed)
+    assert state.retry_at is None
+    assert (
+        "This was failure 4 in a row, and restart.maxAttempts is 4." in state.phase.failure.message
+    )
+    # Raised, it goes on where it was: with the copy.
+    seen, policy, taken = replace(UP, partitions=None), replace(policy, max_attempts=9), []
+    for _ in range(3):
+        state, what, _ = decided(state, seen, policy)
+        taken.append(what)
+        seen = UP
+    assert taken == [Action.DISCOVER, Action.CHECK_CHECKPOINT, Action.COPY_DEAD_LETTER]
 
 
 def test_a_query_that_does_not_stop_ends_the_process() -> None:
@@ -620,6 +700,8 @@ def test_each_field_that_is_observed_is_read() -> None:
     broken = {"failure": replace(MAYBE_POISON, record=Position("in", 1, 7))}
     for policy in (POLICY, CONTINUOUS, REAL_TIME):
         policy = replace(policy, dead_letters_per_minute=2)
+        state, observation = running(3, policy=policy)
+        state = after(state, ReadObservation(**{**vars(observation), "epoch": 4}), policy)
         state, observation = committing(3, policy)
         late = observation.now + policy.stall_after + 1
         for change in (idle, idle, {"now": late}, broken, broken):

@@ -15,7 +15,12 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from testkit.driver.checkpoints import folder_at
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_source, stream
+from testkit.streams.streams import (
+    CONTINUOUS,
+    MICRO_BATCH,
+    kafka_source,
+    stream,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,6 +83,27 @@ def test_a_stop_does_not_wait_for_a_batch_that_nobody_has_planned(tmp_path: Path
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "7").touch()
     runtime.wait_for_commit(VERY_LONG)
+
+
+class FailedWrite:
+    """Of a file that a task's state store has given up, as its task failed."""
+
+    def take(self) -> str:
+        return "state/0/1/.4.changelog"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "reason"),
+    [(CONTINUOUS, "CommitsStuck"), (MICRO_BATCH, None)],
+)
+def test_a_failed_write_is_asked_for_only_where_spark_does_not_say_it(
+    trigger: dict[str, Any], reason: str | None, tmp_path: Path
+) -> None:
+    """A batch fails with the cause a moment later, which may be another one."""
+    runtime = runtime_with(Query(None), tmp_path, trigger)
+    runtime._writes = FailedWrite()
+    failure = runtime.observe(frozenset()).failure
+    assert (failure and failure.reason) == reason
 
 
 def test_a_topic_that_was_recreated_while_the_query_waits_for_cores_is_a_failure(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from math import log
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.api.modes import Mode
@@ -243,6 +244,75 @@ def test_runs_without_a_commit_are_few(
     lasted, first = ends[-1], ends[0]
     grown = max(0.0, log(min(lasted, 2 * cap) / first, 1.5))
     assert len(ends) <= 2 + grown + max(0.0, lasted - 2 * cap) / cap
+
+
+# Behind what is committed.
+AHEAD = [replace(MAYBE_POISON, record=Position("in", 0, offset)) for offset in (7, 8)]
+NOT_COPIED = replace(AHEAD[0], reason="DeadLetterNotWritten", permanent=True)
+COPIES = [None, NOT_COPIED, replace(NOT_COPIED, permanent=False), PASSING, RECOVERABLE, VOLUME]
+ENDS = [PASSING, Failure("NoProgress", ""), RECOVERABLE, MAYBE_POISON, *AHEAD]
+
+
+@example([(1.0, AHEAD[0])] * 80, [NOT_COPIED], 0.5, CONTINUOUS, 1)
+@example([(1.0, AHEAD[0])] * 80, [PASSING], 0.5, CONTINUOUS, 1)
+@given(
+    st.lists(st.tuples(st.floats(0.1, 300), st.sampled_from(ENDS)), min_size=2, max_size=80),
+    st.lists(st.sampled_from(COPIES), min_size=1, max_size=9),
+    st.floats(0, 0.999),
+    st.sampled_from([POLICY, CONTINUOUS, REAL_TIME]),
+    st.integers(1, 3),
+)
+def test_runs_without_a_commit_become_rare_whatever_fails(
+    runs: list[tuple[float, Failure]],
+    copies: list[Failure | None],
+    jitter: float,
+    policy: RestartPolicy,
+    letters: int,
+) -> None:
+    """Also over records, of which some become dead letters, and whatever a copy fails with: a
+    record costs two runs at most, and while its copy is not made there is none.
+    """
+    policy = replace(policy, dead_letters_per_minute=letters)
+    copied, made = itertools.cycle(copies), 0
+
+    def decided(state: State, seen: Observation) -> Decision:
+        nonlocal made
+        decision = decide(state, seen, policy, jitter)
+        while decision.action is Action.COPY_DEAD_LETTER:
+            failure = next(copied)
+            made += failure is None
+            seen = replace(seen, failure=failure, has_query=False)
+            decision = decide(decision.state, seen, policy, jitter)
+        return decision
+
+    now, epoch = 0.0, 3
+    state, _ = committing(epoch, policy)
+    state, ends = replace(state, phase=Starting()), list[float]()
+    for takes, failure in runs:
+        for _ in range(200):
+            now = max(now, state.retry_at or now)
+            seen = replace(UP, now=now, epoch=epoch, offsets=AT)
+            state, what, _ = decided(state, seen)
+            if what is Action.START_QUERY:
+                break
+        else:  # no copy is ever made
+            break
+        epoch += int(policy.mode is Mode.CONTINUOUS)
+        works = Activity(False, None, (7, 0, 0, 1, 0), False, None)
+        seen = replace(UP, has_query=True, offsets=AT, epoch=epoch, activity=works)
+        state = decided(state, replace(seen, now=now)).state
+        now += takes
+        seen = replace(seen, now=now, failure=failure, dead_letters=made)
+        state = decided(state, seen).state
+        ends.append(now)
+    assert made <= letters
+    # Those over unknown records, and those over each one that becomes a dead letter.
+    at_once = policy.max_poison_failures * (1 + letters)
+    # Those after a pause, and those after a look whether the cause has gone.
+    lasted, cap = ends[-1], policy.uncommitted_cap
+    pauses = log(min(max(lasted, ends[0]), 2 * cap) / ends[0], 1.5) + max(0.0, lasted / cap - 2)
+    looks = log(policy.recheck_cap / policy.recheck_interval, 2) + lasted / policy.recheck_cap
+    assert len(ends) <= at_once + 2 + pauses + 2 + looks
 
 
 def _started(

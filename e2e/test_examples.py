@@ -58,8 +58,8 @@ class Example:
     """A record that passes the example's filter: what comes out before it is all there is."""
 
 
-def flags(number: int = 1003) -> Example:
-    return Example(PAYMENTS, FLAGGED, payment(number))
+def flags() -> Example:
+    return Example(PAYMENTS, FLAGGED, payment(1003))
 
 
 KAFKA_TO_KAFKA = {

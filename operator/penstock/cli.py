@@ -216,6 +216,18 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="Lease in --own-namespace by which one of several operators acts "
         "(default: this is the only operator)",
     )
+    for option, seconds, what in (
+        ("--lease-duration", 15, "without a renewal for so long, another operator takes over"),
+        ("--renew-deadline", 10, "without one for so long, the one that acts stops to write"),
+        ("--retry-period", 2, "how often the Lease is renewed, or asked for"),
+    ):
+        operator.add_argument(
+            option,
+            type=_one_or_more,
+            default=seconds,
+            metavar="SECONDS",
+            help=f"{what} (default: {seconds})",
+        )
     _add_pod_security(operator, "Pod Security Standard that pod templates must meet")
     operator.add_argument(
         "--fixed-user",
@@ -353,7 +365,7 @@ def _operator(options: argparse.Namespace) -> int:
     # without a handler, and the pod would last until the end of its grace period.
     signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
 
-    from penstock.controller.kubernetes.leader_election import LeaseName
+    from penstock.controller.kubernetes.leader_election import LeaseName, Timing
     from penstock.controller.main import run  # imports kopf
     from penstock.controller.operator_settings import Settings
     from penstock.controller.work_queue import QueueLimits
@@ -361,6 +373,11 @@ def _operator(options: argparse.Namespace) -> int:
 
     for problem in judge_defaults(options.stream_defaults, PodSecurity(options.pod_security)):
         print(f"--stream-defaults: {problem}", file=sys.stderr)
+        return 2
+    try:
+        timing = Timing.of(options.lease_duration, options.renew_deadline, options.retry_period)
+    except ValueError as error:
+        print(f"--lease-duration: {error}", file=sys.stderr)
         return 2
     run(
         Settings(
@@ -387,7 +404,7 @@ def _operator(options: argparse.Namespace) -> int:
         ),
         health_port=options.health_port,
         metrics_port=options.metrics_port,
-        lease=LeaseName(options.own_namespace, options.lease) if options.lease else None,
+        lease=LeaseName(options.own_namespace, options.lease, timing) if options.lease else None,
         log_level=options.log_level,
     )
     return 0

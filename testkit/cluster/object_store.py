@@ -19,6 +19,7 @@ from testkit.wait import wait_for
 
 _MANIFESTS = CHECKOUT / "testkit" / "object_store" / "manifests.yaml"
 _NAME = "object-store"
+_BUCKET = "checkpoints"
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,7 @@ class ClusterObjectStore:
 
 
 @contextlib.contextmanager
-def running_object_store(
-    cluster: Cluster, namespace: str, bucket: str = "checkpoints"
-) -> Iterator[ClusterObjectStore]:
+def running_object_store(cluster: Cluster, namespace: str) -> Iterator[ClusterObjectStore]:
     """A ready server in this namespace, removed with its objects at the end of the block."""
     image = ensure_program_image("versitygw", cluster)
     kube = cluster.kube(namespace)
@@ -59,8 +58,8 @@ def running_object_store(
         node_port = kube.run("get", "service", _NAME, "-ojsonpath={.spec.ports[0].nodePort}")
         store = ObjectStore(f"http://{cluster.address}:{node_port}", access_key, secret_key)
         wait_for("the object store answers", store.answers)
-        store.make_bucket(bucket)
-        yield ClusterObjectStore(store, f"https://{host}:7443", bucket)
+        store.make_bucket(_BUCKET)
+        yield ClusterObjectStore(store, f"https://{host}:7443", _BUCKET)
     finally:
         kube.run("delete", "deployment,service,secret,configmap", f"--selector=app={_NAME}")
 

@@ -65,10 +65,10 @@ def operator(
     return OperatorFacts(Object(deployment), pods, lease)
 
 
-def node(name: str = NODE, *, ready: bool = True) -> Node:
+def node(*, ready: bool = True) -> Node:
     message = "kubelet is posting ready status" if ready else "Kubelet stopped posting node status."
     condition = {"type": "Ready", "status": "True" if ready else "Unknown", "message": message}
-    return Node({"metadata": {"name": name}, "status": {"conditions": [condition]}})
+    return Node({"metadata": {"name": NODE}, "status": {"conditions": [condition]}})
 
 
 def warning(about: Manifest, reason: str, note: str, time: str) -> Manifest:

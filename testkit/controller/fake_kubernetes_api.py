@@ -160,9 +160,9 @@ class FakeKubernetesApi:
         self._notify("DELETED", gone)
         return gone
 
-    def one(self, kind: Kind, name: str, namespace: str = "default") -> Manifest:
+    def one(self, kind: Kind, name: str) -> Manifest:
         """A copy of an object that must exist."""
-        return copied(self.objects[(kind.kind, namespace, name)])
+        return copied(self.objects[(kind.kind, "default", name)])
 
     def has(self, kind: Kind, name: str, namespace: str = "default") -> bool:
         return (kind.kind, namespace, name) in self.objects

@@ -34,7 +34,6 @@ class Bad:
     changes: dict[str, Any]
     at: str
     says: str
-    ring: int = 1
     ring1: str = ""
 
     @property
@@ -499,7 +498,7 @@ RING_2 = (
             "source.kafka.options": {"maxRecordsPerPartition": "5"},
         },
         "spec.source.kafka.options.maxRecordsPerPartition",
-        "only one task may read a partition", ring=2,
+        "only one task may read a partition",
     ),
     Bad(
         {
@@ -507,19 +506,19 @@ RING_2 = (
             "source.kafka.bootstrapServers": ...,
             "source.kafka.options": {f"kafka.b.{i}": "" for i in range(70)},
         },
-        "spec", "options of spec.kafka and of a source or sink are more than 128 together", 2,
+        "spec", "options of spec.kafka and of a source or sink are more than 128 together",
     ),
     Bad(
         {"source.kafka.startingOffsetsByPartition": {"a": {"first": 0}}},
-        "spec.source.kafka.startingOffsetsByPartition", "'first' is not a partition's number", 2,
+        "spec.source.kafka.startingOffsetsByPartition", "'first' is not a partition's number",
     ),
     Bad(
         {"source.kafka.options": {"maxoffsetspertrigger": "10"}, "trigger": {"realTime": {}}},
         "spec.source.kafka.options.maxoffsetspertrigger",
-        "Spark refuses it in real-time mode, whose batches end by time: remove it", 2,
+        "Spark refuses it in real-time mode, whose batches end by time: remove it",
     ),
     *(
-        Bad({f"{end}.kafka.options": {name: "5"}}, f"spec.{end}.kafka.options.{name}", says, 2)
+        Bad({f"{end}.kafka.options": {name: "5"}}, f"spec.{end}.kafka.options.{name}", says)
         for end, name, says in (
             ("source", "maxOffsetPerTrigger", "did you mean maxOffsetsPerTrigger?"),
             ("source", "max.poll.records", "did you mean kafka.max.poll.records?"),
@@ -528,38 +527,38 @@ RING_2 = (
         )
     ),
     Bad({"sink.kafka.options": {"kafka.acks": "0"}}, "spec.sink.kafka.options.kafka.acks",
-        "loses records that the stream has committed: remove it, or set all", 2),
+        "loses records that the stream has committed: remove it, or set all"),
     Bad({"kafka": {**SHARED, "options": {"kafka.acks": "1"}}, "sink.kafka.bootstrapServers": ...},
-        "spec.kafka.options.kafka.acks", "loses records that the stream has committed", 2),
+        "spec.kafka.options.kafka.acks", "loses records that the stream has committed"),
     Bad({"kafka": SHARED, "sink.kafka": {"topic": "b", "options": {"kafka.acks": "1"}}},
-        "spec.sink.kafka.options.kafka.acks", "loses records that the stream has committed", 2),
+        "spec.sink.kafka.options.kafka.acks", "loses records that the stream has committed"),
     Bad({"trigger": BATCH, "sink": {"memory": {}}}, "spec.sink.memory",
-        "nobody in a cluster can read them: use sink.kafka", 2),
+        "nobody in a cluster can read them: use sink.kafka"),
     Bad(
         {"source": {"rate": {"numPartitions": 4}}, "executor.maxInstances": 2}, "spec.executor.max",
-        "4 partitions need 4 executors, but spec.executor.maxInstances is 2: raise it", 2,
+        "4 partitions need 4 executors, but spec.executor.maxInstances is 2: raise it",
     ),
-    Bad(_template("driver", {"image": "x"}), "spec.driver.podTemplate", "use spec.image", 2),
+    Bad(_template("driver", {"image": "x"}), "spec.driver.podTemplate", "use spec.image"),
     Bad(_template("executor", {"command": ["x"]}), "spec.executor.podTemplate",
-        "podTemplate cannot set command of the container executor: the image's own command", 2),
+        "podTemplate cannot set command of the container executor: the image's own command"),
     Bad(_template("driver", restartPolicy="Never"), "spec.driver.podTemplate",
-        "podTemplate cannot set spec.restartPolicy: the pod's owner restarts it", 2),
+        "podTemplate cannot set spec.restartPolicy: the pod's owner restarts it"),
     Bad(_template("executor", serviceAccountName="x"), "spec.executor.podTemplate",
-        "use spec.serviceAccountName", 2),
+        "use spec.serviceAccountName"),
     Bad(_template("driver", imagePullSecrets=[]), "spec.driver.podTemplate",
-        "use spec.imagePullSecrets", 2),
+        "use spec.imagePullSecrets"),
     Bad(_template("executor", {"resources": {"limits": {"memory": "1Gi"}}}),
-        "spec.executor.podTemplate", "use spec.executor.resources.limits.memory", 2),
+        "spec.executor.podTemplate", "use spec.executor.resources.limits.memory"),
     Bad({"driver.podTemplate": {"nodeSelector": {}}}, "spec.driver.podTemplate",
-        "podTemplate cannot set nodeSelector: it takes metadata and spec", 2),
-    Bad({"transform": {"sql": "DROP TABLE x"}}, "spec.transform.sql", "takes one SELECT", 2),
+        "podTemplate cannot set nodeSelector: it takes metadata and spec"),
+    Bad({"transform": {"sql": "DROP TABLE x"}}, "spec.transform.sql", "takes one SELECT"),
     Bad({"transform": {"sql": "SELECT count(*) AS value FROM source"}}, "spec.transform.sql",
-        "does not support Aggregate (an aggregate: COUNT(*))", 2),
+        "does not support Aggregate (an aggregate: COUNT(*))"),
     Bad({"transform": {"sql": "SELECT DISTINCT value FROM source"}, "trigger": REAL},
-        "spec.transform.sql", "does not support Deduplicate", 2),
+        "spec.transform.sql", "does not support Deduplicate"),
     Bad({"transform": {"sql": "SELECT value FROM source LIMIT 3"}, "trigger": ASYNC},
-        "spec.transform.sql", "asynchronous progress tracking supports stateless queries only", 2),
+        "spec.transform.sql", "asynchronous progress tracking supports stateless queries only"),
     Bad({"transform": {"sql": "SELECT key, max(offset) AS value FROM source GROUP BY key"},
          "trigger": {"availableNow": {}}},
-        "spec.transform.sql", "use trigger.microBatch with outputMode update", 2),
+        "spec.transform.sql", "use trigger.microBatch with outputMode update"),
 )  # fmt: skip

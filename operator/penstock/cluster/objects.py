@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -257,6 +257,11 @@ class Lease(Object):
     @property
     def renewed(self) -> datetime | None:
         return timestamp(at(self.manifest, "spec", "renewTime"))
+
+    @property
+    def lasts(self) -> timedelta:
+        """Without a renewal for so long, another holder may take it."""
+        return timedelta(seconds=count(at(self.manifest, "spec", "leaseDurationSeconds")))
 
     @property
     def holder(self) -> str:

@@ -101,7 +101,6 @@ class DriverReport(Report):
     )
     last_failure: LastFailure | None = None
     next_retry_time: AwareDatetime | None = None
-    checkpoint_repairs: int = Field(0, description="Checkpoint repairs in this driver process.")
     last_repair: LastRepair | None = None
     follows: bool = Field(
         False, description="Whether the driver takes an edit of its query while it runs."

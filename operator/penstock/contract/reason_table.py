@@ -15,7 +15,10 @@ HIGHER_GENERATION = (
     "status.committedOffsets says how far the stream had come"
 )
 
+# Only where the spec is what is wrong, for it opens an editor.
 EDIT = "kubectl edit cstream {name} -n {namespace}"
+# Which topics, brokers, Secrets, image or location it names, and how far it has come.
+SHOW = "kubectl get cstream {name} -n {namespace} -o yaml"
 LOGS = "kubectl penstock logs {name} -n {namespace}"
 PREVIOUS = "kubectl penstock logs {name} -n {namespace} --previous"
 RESTART = (
@@ -188,7 +191,8 @@ ROWS: tuple[Remedy, ...] = (
         "Stalled: an object of a name that the stream needs belongs to somebody else. It is "
         "not touched.",
         "Delete or rename that object, or set checkpoint.volume.adopt for a volume claim.",
-        EDIT,
+        "kubectl get -n {namespace} "
+        "statefulsets,pvc,configmaps,serviceaccounts,roles,rolebindings,networkpolicies",
     ),
     Remedy(
         "ChangedByOthers",
@@ -200,7 +204,7 @@ ROWS: tuple[Remedy, ...] = (
         "TopicMissing",
         "A topic does not exist. The driver checks every half minute.",
         "Create the topic, or correct its name.",
-        EDIT,
+        SHOW,
     ),
     Remedy(
         "PartitionMissing StartingOffsetsIncomplete",
@@ -214,7 +218,7 @@ ROWS: tuple[Remedy, ...] = (
         "The brokers reject the credentials, or TLS does. The driver reads the Secret again "
         "every half minute.",
         "Check the credentials and certificates in the options.",
-        EDIT,
+        SHOW,
     ),
     Remedy(
         "KafkaAuthorization",
@@ -323,7 +327,7 @@ ROWS: tuple[Remedy, ...] = (
         "looks again.",
         "Create the bucket, or correct endpoint and region; for another location, "
         f"{APPLY_ELSEWHERE}.",
-        EDIT,
+        SHOW,
     ),
     Remedy(
         "ObjectStoreDenied",
@@ -332,7 +336,7 @@ ROWS: tuple[Remedy, ...] = (
         "Correct the keys in the Secret, or the role of the service account. They need "
         "s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload below the "
         "location, and s3:ListBucket on the bucket.",
-        EDIT,
+        SHOW,
     ),
     Remedy(
         "ObjectStoreUnsafe",
@@ -340,7 +344,7 @@ ROWS: tuple[Remedy, ...] = (
         "that two drivers could write the same checkpoint.",
         "Use a store, or a version of it, with conditional writes, such as AWS S3, or a volume: "
         f"{APPLY_ELSEWHERE}.",
-        EDIT,
+        SHOW,
     ),
     Remedy(
         "CheckpointTakenOver",
@@ -408,14 +412,14 @@ ROWS: tuple[Remedy, ...] = (
         "names it where the JVM does. Stalled, or Restarting if the stream has run.",
         "Build the jar for the versions of Spark, Scala and the libraries that the image has, or "
         "put what is missing into the image or into spec.dependencies.",
-        EDIT,
+        SHOW,
     ),
     Remedy(
         "ModuleMissing",
         "Python on the executors cannot import a module: the message names it where no record can "
         "have named it. Stalled, or Restarting if the stream has run.",
         "Put the module into the image that spec.image names.",
-        EDIT,
+        SHOW,
     ),
     Remedy(
         "PythonWorkerDied",
@@ -571,7 +575,7 @@ ROWS: tuple[Remedy, ...] = (
         "asks for dead letters.",
         "Build the image from Penstock's, or copy penstock-kafka.jar from there (in a checkout: "
         "make data-source). To do without, set spark.penstock.kafka.enabled to false in sparkConf.",
-        EDIT,
+        SHOW,
     ),
     Remedy(
         "ProducerFenced",
@@ -649,7 +653,7 @@ ROWS: tuple[Remedy, ...] = (
         "ImagePullBackOff ErrImagePull InvalidImageName ErrImageNeverPull ImageInspectError",
         "A node cannot pull the image: the message quotes the kubelet.",
         "Correct spec.image or imagePullSecrets, or push the image.",
-        EDIT,
+        POD,
     ),
     Remedy(
         "CreateContainerConfigError CreateContainerError RunContainerError StartError",

@@ -67,14 +67,14 @@ def workspace_for(stream: str, checkpoint: Path | None, with_kafka: bool) -> Wor
     return Workspace((FOLDER / name / "checkpoint").absolute())
 
 
-def hide_from_git(folder: Path = FOLDER) -> None:
+def hide_from_git() -> None:
     """Creates the folder with a .gitignore of its own, so that nobody commits it.
 
     Raises CommandError if it cannot be written.
     """
-    with refusing(folder.absolute(), CHOOSE_FOLDER):
-        folder.mkdir(exist_ok=True)
-        ignore = folder / ".gitignore"
+    with refusing(FOLDER.absolute(), CHOOSE_FOLDER):
+        FOLDER.mkdir(exist_ok=True)
+        ignore = FOLDER / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")
 

@@ -15,7 +15,7 @@ _APPLY_CRD = "penstock crd | kubectl apply --server-side -f -"
 # Reasons of a status that waits for the network.
 _FROM_DNS = frozenset({"BrokerUnreachable", "HostUnknown", "ConnectionFailed", "Timeout"})
 _MAX_NAMED = 5
-# Four times as long as another pod takes to lead (leader_election.py).
+# Four times as long as another pod takes to lead, by default (leader_election.py).
 _LEASE_OVERDUE = timedelta(minutes=1)
 
 
@@ -140,9 +140,11 @@ def operator_leads(facts: ClusterFacts) -> Iterator[Finding]:
     """Whether one of the operator's pods leads: the others only wait."""
     for operator in facts.operators or ():
         renewed = operator.lease.renewed if operator.lease else None
-        if renewed is None or not operator.ready or facts.now - renewed < _LEASE_OVERDUE:
+        if operator.lease is None or renewed is None or not operator.ready:
             continue
-        holder = (operator.lease.holder if operator.lease else "") or "nobody"
+        if facts.now - renewed < max(_LEASE_OVERDUE, 4 * operator.lease.lasts):
+            continue
+        holder = operator.lease.holder or "nobody"
         key = operator.key
         yield Finding(
             Severity.PROBLEM,

@@ -39,16 +39,32 @@ class Timing:
     renew_deadline: float = 10.0
     """Without a renewal for so long, the leader stops to write. Shorter than `lease`."""
     retry: float = 2.0
+    """Shorter than `renew_deadline`."""
     request: float = 4.0
     """Until a request counts as failed."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where two could write, or none could renew in time."""
+        if not self.lease > self.renew_deadline > self.retry > 0:
+            raise ValueError(
+                f"the duration of the Lease ({self.lease} s) must be longer than the deadline of a "
+                f"renewal ({self.renew_deadline:g} s), and that longer than the retry period "
+                f"({self.retry:g} s)"
+            )
+
+    @classmethod
+    def of(cls, lease: int, renew_deadline: float, retry: float) -> Timing:
+        """With requests that end before another candidate may begin."""
+        return cls(lease, renew_deadline, retry, request=0.8 * (lease - renew_deadline))
 
 
 @dataclass(frozen=True)
 class LeaseName:
-    """Which Lease the operators of one release share."""
+    """Which Lease the operators of one release share, and its times."""
 
     namespace: str
     name: str
+    timing: Timing = Timing()
 
 
 class LeaderElection:
@@ -58,11 +74,10 @@ class LeaderElection:
         self,
         configuration: Configuration,
         lease: LeaseName,
-        timing: Timing | None = None,
     ) -> None:
         self._configuration = configuration
         self._lease = lease
-        self._timing = timing or Timing()
+        self._timing = lease.timing
         self._term = Term()
         self.identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
 
@@ -79,7 +94,7 @@ class LeaderElection:
         logging.getLogger("kubernetes.aio.leaderelection").setLevel(logging.CRITICAL)
         self._term.on_begin = partial(self._begin, on_elected)
         async with ApiClient(self._configuration) as client:
-            lock = BoundedLeaseLock(self._lease, self.identity, client, self._term, self._timing)
+            lock = BoundedLeaseLock(self._lease, self.identity, client, self._term)
             task = asyncio.create_task(self._campaign(lock, on_lost))
             try:
                 yield
@@ -145,12 +160,10 @@ class Term:
 class BoundedLeaseLock(LeaseLock):  # type: ignore[misc]
     """The client's lock on a Lease, whose requests end in time, and whose clock never jumps."""
 
-    def __init__(
-        self, lease: LeaseName, identity: str, client: ApiClient, term: Term, timing: Timing
-    ) -> None:
+    def __init__(self, lease: LeaseName, identity: str, client: ApiClient, term: Term) -> None:
         super().__init__(lease.name, lease.namespace, identity, client)
         self._term = term
-        self._timing = timing
+        self._timing = lease.timing
         self._seen: LeaderElectionRecord | None = None
         self._seen_at = 0.0
 

@@ -54,7 +54,6 @@ class ReportBuilder:
         self._metrics = metrics
         self._failure: LastFailure | None = None
         self._next_retry_time: datetime | None = None
-        self._repairs = 0
         self._last_repair: LastRepair | None = None
 
     def record(self, events: Iterable[Event], action: Action) -> None:
@@ -111,7 +110,6 @@ class ReportBuilder:
         """Remembers and counts a repair of the checkpoint."""
         for made in repair.repairs:
             self._metrics.count_repair(made.kind)
-        self._repairs += len(repair.repairs)
         self._last_repair = last_repair(repair, _now())
 
     def build(
@@ -157,7 +155,6 @@ class ReportBuilder:
             query_restarts=state.history.restarts,
             last_failure=self._failure,
             next_retry_time=self._next_retry_time,
-            checkpoint_repairs=self._repairs,
             last_repair=self._last_repair,
         )
 

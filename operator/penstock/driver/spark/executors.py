@@ -13,6 +13,7 @@ from penstock.driver.jvm import EXIT_OUT_OF_MEMORY
 
 # So many looks in a row, 20 ms apart, must find no task.
 _EMPTY_LOOKS = 5
+_IDLE_SECONDS = 8.0
 # These loggers warn about the end of tasks whose query is stopped on purpose.
 _LOGGERS_OF_ENDING_TASKS = (
     "org.apache.spark.scheduler.TaskSetManager",
@@ -109,8 +110,8 @@ def without_stop_warnings(spark_context: Any) -> Iterator[None]:
             configurator.setLevel(name, level)
 
 
-def wait_until_idle(spark_context: Any, timeout: float = 8.0) -> None:
-    """Waits up to `timeout` seconds until the tasks of a stopped query have ended.
+def wait_until_idle(spark_context: Any) -> None:
+    """Waits up to eight seconds until the tasks of a stopped query have ended.
 
     Spark cancels them without waiting, and a session that stops before they end logs errors about
     results that nobody takes.
@@ -119,7 +120,7 @@ def wait_until_idle(spark_context: Any, timeout: float = 8.0) -> None:
     # was submitted just before the stop comes into the pool after it (MicroBatchExecution.stop
     # cancels it, too), so one look at an empty pool is not enough.
     pool = spark_context._jsc.sc().taskScheduler().rootPool()
-    deadline, empty = time.monotonic() + timeout, 0
+    deadline, empty = time.monotonic() + _IDLE_SECONDS, 0
     while empty < _EMPTY_LOOKS and time.monotonic() < deadline:
         empty = empty + 1 if pool.schedulableQueue().isEmpty() else 0
         time.sleep(0.02)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 # The shell ends its child when its stdin closes, and the kernel closes that when the parent dies.
 # `read` instead of `cat`: a builtin leaves no process behind when the child ends by itself.
+# Of its output, in a message.
+_LAST_LINES = 30
 _WATCH = """
 exec 3<&0
 "$@" 3<&- &
@@ -56,9 +58,9 @@ class ChildProcess:
     def running(self) -> bool:
         return self._shell.poll() is None
 
-    def last_lines(self, count: int = 30) -> str:
+    def last_lines(self) -> str:
         """The end of its output, which usually says why it failed."""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-count:])
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-_LAST_LINES:])
 
     def stop(self, grace_seconds: float = 10) -> None:
         """Ends it with SIGTERM, and kills it if it still runs after the grace period."""

@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.background import repeat_in_background
@@ -214,22 +213,21 @@ def _remedies(jars: Jars, *, has_spec: bool, environment: Mapping[str, str]) -> 
 
 
 @contextlib.contextmanager
-def download_bar(folder: Path, mebibytes: int, stream: TextIO | None = None) -> Iterator[None]:
+def download_bar(folder: Path, mebibytes: int) -> Iterator[None]:
     """Draws a bar during the block, if stderr is a terminal; `mebibytes` is about the total."""
-    out = stream or sys.stderr
-    if not out.isatty():
+    if not sys.stderr.isatty():
         yield
         return
 
     def draw() -> None:
-        out.write(f"\r{bar(_size(folder), mebibytes)}")
-        out.flush()
+        sys.stderr.write(f"\r{bar(_size(folder), mebibytes)}")
+        sys.stderr.flush()
 
     try:
         with repeat_in_background(draw, _BAR_SECONDS):
             yield
     finally:
-        out.write("\r\x1b[K")
+        sys.stderr.write("\r\x1b[K")
 
 
 def bar(size: int, mebibytes: int) -> str:

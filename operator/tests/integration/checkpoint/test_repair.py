@@ -60,7 +60,6 @@ def test_torn_offsets_are_repaired_and_reported(topics: Topics, jvm: Jvm, tmp_pa
     assert repair is not None
     assert (repair.reason, repair.cause) == ("CommitWithoutOffsets", Cause.DAMAGE)
     assert f"TornFile (offsets/{epoch})" in repair.message
-    assert report.checkpoint_repairs >= 2
     counted = generate_latest(driver.metrics.registry).decode()
     assert 'penstock_driver_checkpoint_repairs_total{kind="TornFile"} 1.0' in counted
     assert set(topics.received(sink)) == set(range(20))

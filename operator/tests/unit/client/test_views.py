@@ -64,7 +64,7 @@ def test_status_says_all_that_a_person_on_call_asks() -> None:
     assert lines["last failure"] == "30s ago: TopicMissing: The topic in is gone."
     assert lines["next attempt"].startswith("in 12s, at 2026-11-21 00:")
     assert lines["do"] == "Create the topic, or correct its name."
-    assert lines["run"] == "kubectl edit cstream flags -n default"
+    assert lines["run"] == "kubectl get cstream flags -n default -o yaml"
     assert lines["checkpoint"].startswith("flags-checkpoint")
     assert lines["last repair"] == "30s ago: Damage: commits/7 was removed"
     assert "flags-driver-0   Running" in text
@@ -144,7 +144,7 @@ def test_the_json_has_the_status_and_what_was_read_besides() -> None:
     (stream,) = json.loads(status.as_json(failed()))["streams"]
     assert stream["status"]["state"] == "Restarting"
     assert stream["recordCommitLatencySeconds"] == 0.91
-    assert stream["command"] == "kubectl edit cstream flags -n default"
+    assert stream["command"] == "kubectl get cstream flags -n default -o yaml"
     assert stream["story"][0]["reason"] == "Created"
 
 

@@ -93,6 +93,26 @@ def test_every_state_has_a_remedy_for_every_reason(state: StreamState) -> None:
         assert "{namespace}" not in command
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "TopicMissing",
+        "KafkaAuthentication",
+        "ForeignObject",
+        "BucketNotFound",
+        "ObjectStoreDenied",
+        "ObjectStoreUnsafe",
+        "ModuleMissing",
+        "PenstockKafkaMissing",
+        "ImagePullBackOff",
+    ],
+)
+def test_what_lies_outside_the_spec_is_looked_at_before_the_spec_is_edited(reason: str) -> None:
+    """At night a person runs the command that is offered."""
+    command = REMEDIES[reason].command_for("payments", "flags")
+    assert command.startswith(("kubectl get ", "kubectl describe "))
+
+
 def test_a_state_of_a_later_version_has_a_remedy() -> None:
     assert remedy_for("DivideByZero", "Hibernating").action
     assert remedy_for("DivideByZero", None).action

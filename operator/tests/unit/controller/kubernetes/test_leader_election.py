@@ -25,7 +25,7 @@ from penstock.controller.kubernetes.leader_election import (
 )
 
 QUICK = Timing(lease=2, renew_deadline=1.3, retry=1.0, request=0.2)
-LEASE = LeaseName("penstock", "penstock-operator")
+LEASE = LeaseName("penstock", "penstock-operator", QUICK)
 
 
 class Store:
@@ -83,7 +83,7 @@ class Candidate:
     """One operator of several."""
 
     def __init__(self) -> None:
-        self.election = LeaderElection(Configuration(), LEASE, QUICK)
+        self.election = LeaderElection(Configuration(), LEASE)
         self.elected = asyncio.Event()
         self.lost = asyncio.Event()
 
@@ -185,6 +185,13 @@ async def test_a_term_that_ended_between_two_renewals_begins_again(store: Store)
 
 
 def test_the_times_are_those_of_kubernetes_own_components() -> None:
-    """A leader stops to write before another candidate may begin."""
-    timing = Timing()
-    assert timing.renew_deadline + timing.request < timing.lease
+    """A leader stops to write before another candidate may begin, also with times of one's own."""
+    assert Timing.of(15, 10, 2) == Timing()
+    for timing in (Timing(), Timing.of(60, 40, 5), Timing.of(4, 3, 1)):
+        assert timing.renew_deadline + timing.request < timing.lease
+
+
+@pytest.mark.parametrize("times", [(10, 10, 2), (15, 2, 2), (15, 10, 0), (2, 10, 15)])
+def test_times_with_which_two_could_write_are_refused(times: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="must be longer than"):
+        Timing.of(*times)

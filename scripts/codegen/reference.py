@@ -65,8 +65,8 @@ scalar and `IN` subqueries over tables (not over the stream), `transform.functio
 
 Continuous mode accepts a Python or pandas UDF, and the stream gets the condition `Warning`: the
 engine forwards the results only at the end of the epoch. Measured latency: 526 ms with epochs of
-1 s and 160 ms with epochs of 200 ms, against a few milliseconds for native expressions. Neither Arrow's batch
-size nor turning Arrow off changes that. Real-time mode refuses Python and
+1 s and 160 ms with epochs of 200 ms, against a few milliseconds for native expressions. Neither
+Arrow's batch size nor turning Arrow off changes that. Real-time mode refuses Python and
 pandas UDFs.
 
 A Python *transform* that only combines Spark's own expressions is native and not slowed down.

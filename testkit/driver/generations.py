@@ -47,6 +47,9 @@ class MadeUpSource(SourceMonitor):
     def snapshot(self) -> KafkaSnapshot:
         return KafkaSnapshot(self.ids, self.first, self.newest)
 
+    def fetch_log_ends(self) -> Offsets:
+        return self.newest
+
     def fetch_newest_offsets(self) -> Offsets:
         return self.newest
 

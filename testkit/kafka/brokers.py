@@ -1,4 +1,4 @@
-"""Brokers for faults: two nodes of one cluster, and one behind a proxy."""
+"""Brokers for faults: several nodes of one cluster, and one behind a proxy."""
 
 from __future__ import annotations
 
@@ -44,22 +44,29 @@ class Node(Broker):
 @contextlib.contextmanager
 def two_brokers() -> Iterator[tuple[Node, Node]]:
     """Two brokers of one cluster; the second can be ended and started again."""
+    with several_brokers(2) as (first, second):
+        yield first, second
+
+
+@contextlib.contextmanager
+def several_brokers(count: int) -> Iterator[list[Node]]:
+    """Brokers of one cluster; all but the first can be ended and started again."""
     with tempfile.TemporaryDirectory(prefix="penstock-kafka-") as folder:
-        first = Node(Path(folder) / "1", 1)
-        second = Node(Path(folder) / "2", 2, first)
+        nodes = [Node(Path(folder) / "1", 1)]
+        nodes += [Node(Path(folder) / str(n), n, nodes[0]) for n in range(2, count + 1)]
         try:
-            for node in (first, second):
+            for node in nodes:
                 node.start_process()
-            for node in (first, second):
+            for node in nodes:
                 node.wait_until_ready()
-            yield first, second
+            yield nodes
         except BaseException:
-            for log in (node.log for node in (first, second) if node.log.exists()):
+            for log in (node.log for node in nodes if node.log.exists()):
                 print(f"{log}:\n{log.read_text(errors='replace')[-_LOG_END:]}")
             raise
         finally:
-            second.kill()
-            first.kill()
+            for node in reversed(nodes):
+                node.kill()
 
 
 class ProxiedBroker(Broker):

@@ -14,6 +14,7 @@ from penstock.api.v1alpha1.status import (
     LastFailure,
     LastRepair,
     Message,
+    Reason,
     Report,
 )
 
@@ -48,6 +49,13 @@ class QueryState(StrEnum):
     FAILED = "Failed"
     STOPPING = "Stopping"
     COMPLETED = "Completed"  # trigger.availableNow has read all records
+
+
+class ReportedWarning(Report):
+    """What a running query does without."""
+
+    reason: Reason
+    message: Message
 
 
 class DriverReport(Report):
@@ -98,6 +106,9 @@ class DriverReport(Report):
     query_restarts: int = Field(0, description="Restarts of the query in this driver process.")
     process_restarts: int = Field(
         0, description="Restarts of the driver's process by itself, in this container."
+    )
+    warning: ReportedWarning | None = Field(
+        None, description="What the running query does without, as long as it does."
     )
     last_failure: LastFailure | None = None
     next_retry_time: AwareDatetime | None = None

@@ -569,6 +569,17 @@ ROWS: tuple[Remedy, ...] = (
         EDIT,
     ),
     Remedy(
+        "SourceHeldByTransaction",
+        "Warning: a transaction in the source has been open for minutes. With read_committed "
+        "nothing behind it is read, also not what other producers have written, and the lag does "
+        "not count it. The brokers abort it after the producer's transaction.timeout.ms; one that "
+        "hangs (KIP-664) stays.",
+        "If its producer is alive, wait, or let it commit more often. Otherwise find and abort the "
+        "transaction with kafka-transactions.sh (find-hanging, describe-producers, abort): the "
+        "message has the commands.",
+        LOGS,
+    ),
+    Remedy(
         "PenstockKafkaMissing",
         "The image lacks penstock-kafka.jar. Only a warning: continuous mode then reads and writes "
         "Kafka with Spark's own data source, and each record takes longer. Stalled, if the stream "

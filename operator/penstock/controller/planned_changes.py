@@ -359,6 +359,8 @@ def _warnings(stream: ObservedStream, children: ObservedChildren) -> tuple[Probl
     problems.extend(Problem(each.reason, each.message) for each in held)
     if pod and owner and children.driver_account is None and pod.account_name != owner.name:
         problems.append(_account_missing(pod.account_name))
+    if pod and pod.report and pod.report.warning:
+        problems.append(Problem(pod.report.warning.reason, pod.report.warning.message))
     return tuple(problems)
 
 

@@ -51,6 +51,8 @@ _PROTECTED_DIVISIONS = 2
 # which may have to fetch dependencies.
 _STEP_TIMEOUTS = {
     Action.START_SESSION: _LONG_STEP_SECONDS,
+    # Its calls have deadlines of their own, which grow with the partitions.
+    Action.CHECK_CHECKPOINT: _LONG_STEP_SECONDS,
     Action.CHECK_QUERY: _LONG_STEP_SECONDS,
     Action.REPARTITION_STATE: _REPARTITIONING_SECONDS,
     Action.START_QUERY: _LONG_STEP_SECONDS,
@@ -256,6 +258,7 @@ class Loop:
             self._metrics.observe_commit(commit, offset_range)
         offsets = self._runtime.offsets()
         self._metrics.set_offsets(offsets)
+        self._metrics.set_held(self._runtime.held, time.monotonic())
         # Without a query, nothing is added to what the last one may have written.
         if offsets and self._runtime.has_query and self._policy.mode is Mode.CONTINUOUS:
             self._metrics.set_records_in_doubt(sum(lags(*offsets).values()))

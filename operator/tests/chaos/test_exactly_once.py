@@ -116,18 +116,26 @@ def copies(received: Counter[int]) -> dict[int, int]:
 
 
 @pytest.mark.parametrize(
-    ("delivery", "times", "more"),
+    ("delivery", "times", "more", "partitions"),
     [
-        pytest.param("ExactlyOnce", 2, {}, id="twice"),
-        pytest.param("ExactlyOnce", 2, BATCHES, id="batches, twice"),
-        pytest.param("AtLeastOnce", 2, {}, id="without transactions", marks=FULL),
-        pytest.param("AtLeastOnce", 2, BATCHES, id="batches, without transactions", marks=FULL),
-        pytest.param("ExactlyOnce", 20, {}, id="twenty times", marks=FULL),
-        pytest.param("ExactlyOnce", 10, BATCHES, id="batches, ten times", marks=FULL),
-        pytest.param("ExactlyOnce", 5, {"trigger": ASYNC}, id="async, five times", marks=FULL),
-        pytest.param("ExactlyOnce", 5, PYTHON, id="Python, five times", marks=FULL),
+        pytest.param("ExactlyOnce", 2, {}, 4, id="twice"),
+        pytest.param("ExactlyOnce", 2, BATCHES, 4, id="batches, twice"),
+        pytest.param("AtLeastOnce", 2, {}, 4, id="without transactions", marks=FULL),
+        pytest.param("AtLeastOnce", 2, BATCHES, 4, id="batches, without transactions", marks=FULL),
+        pytest.param("ExactlyOnce", 20, {}, 4, id="twenty times", marks=FULL),
+        pytest.param("ExactlyOnce", 10, BATCHES, 4, id="batches, ten times", marks=FULL),
+        pytest.param("ExactlyOnce", 5, {"trigger": ASYNC}, 4, id="async, five times", marks=FULL),
+        pytest.param("ExactlyOnce", 5, PYTHON, 4, id="Python, five times", marks=FULL),
         pytest.param(
-            "ExactlyOnce", 5, {**BATCHES, **PYTHON}, id="Python in batches, five times", marks=FULL
+            *("ExactlyOnce", 5, {**BATCHES, **PYTHON}, 4),
+            id="Python in batches, five times",
+            marks=FULL,
+        ),
+        pytest.param("ExactlyOnce", 3, {}, 100, id="100 partitions, three times", marks=FULL),
+        pytest.param(
+            *("ExactlyOnce", 3, BATCHES, 100),
+            id="100 partitions in batches, three times",
+            marks=FULL,
         ),
     ],
 )
@@ -135,12 +143,13 @@ def test_a_driver_is_killed(
     delivery: str,
     times: int,
     more: dict[str, Any],
+    partitions: int,
     topics: Topics,
     class_path: str,
     tmp_path: Path,
     record_figure: RecordFigure,
 ) -> None:
-    source, sink = topics.make(), topics.make()
+    source, sink = topics.make(partitions), topics.make()
     flow = flow_to(topics, source, sink, delivery, **more)
     folder = folder_at(tmp_path / "checkpoint")
     with traffic(topics, source, LOAD) as sent:

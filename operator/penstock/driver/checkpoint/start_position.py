@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.driver.checkpoint.file_formats import earliest
@@ -11,9 +11,17 @@ from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import StreamWarning
 from penstock.driver.kafka import data_loss
 from penstock.driver.kafka.data_loss import KafkaSnapshot, Loss
-from penstock.driver.kafka.offsets import Offsets, first_offsets, latest, starting_offsets
+from penstock.driver.kafka.offsets import (
+    Offsets,
+    first_offsets,
+    later_of_both,
+    latest,
+    starting_offsets,
+)
 from penstock.driver.kafka.partition_choice import choose
 from penstock.driver.kafka.source_monitor import SourceMonitor
+
+Merge = Callable[[Offsets, Offsets], Offsets]
 
 
 def check_for_data_loss(
@@ -39,26 +47,31 @@ def check_for_data_loss(
         reached = _first(spec, folder, repair) or {}
     now = _to_be_read(spec, snapshot, latest(reached, written or {}))
 
-    def read_on(offsets: Offsets) -> tuple[list[Loss], Offsets]:
+    def read_on(offsets: Offsets, merge: Merge = latest) -> tuple[list[Loss], Offsets]:
         """What is lost after these offsets, and where to read on."""
-        named = _still_named(latest(offsets, written or {}), kafka, source)
+        named = _still_named(merge(offsets, written or {}), kafka, source)
         losses = data_loss.find_losses(named, known_ids, now, whole=kafka.assign is None)
         return losses, data_loss.offsets_after_loss(named, losses, now)
 
     losses, offsets = read_on(reached)
     if losses and kafka.fail_on_data_loss:
         raise data_loss.error(losses)
+    # A topic that is named again later is read from its first record, and the group's offset would
+    # count more. So another group follows, as after a loss, once all other offsets are in the logs.
+    removed = repair.after is not None and _removes(written or {}, kafka, source)
+    begins_anew = removed or bool(losses)
     if repair.after is None and losses:
         folder.save_first_offsets(offsets)
         folder.replace_offsets(dict.fromkeys(reads, offsets))
     elif repair.after is not None:
-        right = {n: read_on(of_read)[1] for n, of_read in reads.items()}
+        merge = later_of_both if begins_anew else latest
+        right = {n: read_on(of_read, merge)[1] for n, of_read in reads.items()}
         if right != reads or data_loss.is_new_and_begins_late(offsets, now):
             right = {n: data_loss.of_all_partitions(of_read, now) for n, of_read in right.items()}
             folder.replace_offsets(right)
     # In this order: a crash after any of these steps loses none of those before it, and while the
     # ids are the old ones, a topic that was created again is found again.
-    if losses:
+    if begins_anew:
         folder.forget_transactions()
     if {**known_ids, **snapshot.ids} != known_ids:
         folder.save_topic_ids({**known_ids, **snapshot.ids})
@@ -104,6 +117,11 @@ def _still_named(offsets: Offsets, kafka: KafkaSource, source: SourceMonitor) ->
         topic: {n: at for n, at in offsets[topic].items() if not assigned or n in assigned[topic]}
         for topic in source.named(offsets)
     }
+
+
+def _removes(written: Offsets, kafka: KafkaSource, source: SourceMonitor) -> bool:
+    """Whether transactions have written of partitions that the spec does not name any more."""
+    return _still_named(written, kafka, source) != written
 
 
 def _first(spec: StreamSpec, folder: CheckpointFolder, repair: RepairPlan) -> Offsets | None:
@@ -156,22 +174,22 @@ def first_starting_offsets(
         return None
     first = folder.first_offsets()
     if spec.checkpoint.start_from is not None and first is not None:
-        return starting_offsets(first, source.fetch_newest_offsets())
+        return starting_offsets(first, source.fetch_log_ends())
     if _starts_by_time(kafka):
         return None
     if depends_on_start_time(spec):
-        newest = source.fetch_newest_offsets()
         if first is None:
+            newest = source.fetch_newest_offsets()
             ends = latest_offsets(spec, folder, source, newest)
             first = first_offsets(kafka.starting_offsets_by_partition, ends)
             folder.save_first_offsets(first)
-        return starting_offsets(first, newest)
+        return starting_offsets(first, source.fetch_log_ends())
     snapshot = source.snapshot()
     assert snapshot is not None
     if first is None or (repair.first_start and first != snapshot.earliest):
         first = snapshot.earliest
         folder.save_first_offsets(first)
-    return starting_offsets(first, snapshot.newest)
+    return starting_offsets(first, snapshot.log_ends)
 
 
 # Spark's options that replace startingOffsets, in any case.

@@ -128,6 +128,16 @@ SPECIFIC: tuple[Rule, ...] = (
         advice=REMEDIES[TOPIC_MISSING].action,
     ),
     CLOCKS_DIFFER,
+    # The brokers' maximum was lowered since it was asked for, or may not be asked for.
+    Rule(
+        f"{_KAFKA}.errors.InvalidTxnTimeoutException",
+        EXACTLY_ONCE_IMPOSSIBLE,
+        permanent=True,
+        recoverable=True,
+        shows_message=True,
+        advice="Set kafka.transaction.timeout.ms in spec.sink.kafka.options to at most the "
+        "brokers' transaction.max.timeout.ms.",
+    ),
     # What the columns topic and partition of a record ask for, or a key that compaction needs.
     *(
         Rule(

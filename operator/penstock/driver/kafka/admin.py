@@ -6,6 +6,8 @@ get the same answers.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,8 +70,13 @@ class TransactionLog:
 
 
 _TRANSACTION_LOG = "__transaction_state"
+# Each of them has the time of one call (CALL_TIMEOUT_MS) from the moment when the first one begins.
+_FENCED_TOGETHER = 100
 # ListOffsetsResponse.UNKNOWN_OFFSET
 _NO_RECORD = -1
+# Of a Java map from TopicPartition to ListOffsetsResultInfo, as text. A topic's name has none of
+# the signs around it.
+_OFFSET = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]+)=ListOffsetsResultInfo\(offset=(-?[0-9]+),")
 
 
 class Admin:
@@ -84,11 +91,11 @@ class Admin:
         options = self._class("java.util.HashMap")()
         for name, value in client_options(client, secrets).items():
             options.put(name, value)
-        # Spark starts `latest`, and ends a batch, where its consumer may read to: with
-        # read_committed before the first transaction that is open.
         level = options.get("isolation.level") or "read_uncommitted"
-        levels = self._class("org.apache.kafka.common.IsolationLevel")
-        self._isolation = levels.valueOf(str(level).upper())
+        self._levels = self._class("org.apache.kafka.common.IsolationLevel")
+        self._isolation = self._levels.valueOf(str(level).upper())
+        self.reads_committed = str(level).lower() == "read_committed"
+        """Whether a reader with the source's options stops before a transaction that is open."""
         self._client = self._class("org.apache.kafka.clients.admin.AdminClient").create(options)
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
@@ -149,8 +156,16 @@ class Admin:
         return matching(self._gateway, pattern, self._result(self._client.listTopics().names()))
 
     def newest(self, partitions: Partitions) -> Offsets:
-        """Where each partition ends for a reader with the source's isolation level."""
+        """Where each partition ends for a reader with the source's isolation level.
+
+        Spark starts `latest`, and ends a batch, there: with read_committed before the first
+        transaction that is open.
+        """
         return self._offsets(partitions, self._spec.latest())
+
+    def log_ends(self, partitions: Partitions) -> Offsets:
+        """Where each partition's log ends (its high watermark), whoever may read up to there."""
+        return self._offsets(partitions, self._spec.latest(), self._levels.READ_UNCOMMITTED)
 
     def earliest(self, partitions: Partitions) -> Offsets:
         """The offset of the first record that each partition still has, or of its next one."""
@@ -195,12 +210,24 @@ class Admin:
         in_sync = min(partition.isr().size() for partition in partitions)
         return TransactionLog(exists=True, replicas=in_sync, needed=int(least or 1))
 
+    def longest_transaction_ms(self) -> int | None:
+        """How long the brokers leave a transaction open; may need rights on the cluster."""
+        setting = self._broker_setting("transaction.max.timeout.ms")
+        return None if setting is None else int(setting)
+
     def fence(self, transactional_ids: Sequence[str]) -> None:
-        """Aborts what these ids have left open, and refuses what their producers still send."""
-        ids = self._class("java.util.ArrayList")()
-        for name in transactional_ids:
-            ids.add(name)
-        self._result(self._client.fenceProducers(ids).all())
+        """Aborts what these ids have left open, and refuses what their producers still send.
+
+        With one call for each: in a call for several, Kafka's client pauses after each id of a
+        broker, also after a success, from 0.1 s up to 1 s (AdminApiDriver, kafka-clients 3.9): 16
+        ids of one broker took longer than the call may (measured).
+        """
+        ids = self._class("java.util.List")
+        for first in range(0, len(transactional_ids), _FENCED_TOGETHER):
+            names = transactional_ids[first : first + _FENCED_TOGETHER]
+            calls = [self._client.fenceProducers(ids.of(name)).all() for name in names]
+            for call in calls:
+                self._result(call)
 
     def may_commit(self, group: str) -> bool:
         """Whether this client may commit offsets of a consumer group, which need not exist."""
@@ -267,18 +294,30 @@ class Admin:
     def _spec(self) -> Any:
         return self._class("org.apache.kafka.clients.admin.OffsetSpec")
 
-    def _offsets(self, partitions: Partitions, spec: Any) -> Offsets:
-        places = [(topic, n) for topic, of in sorted(partitions.numbers.items()) for n in of]
-        wanted = self._class("java.util.HashMap")()
-        for topic, number in places:
-            wanted.put(self._topic_partition(topic, number), spec)
-        asked = self._class("org.apache.kafka.clients.admin.ListOffsetsOptions")(self._isolation)
-        found = self._result(self._client.listOffsets(wanted, asked).all())
-        offsets: dict[str, dict[int, int]] = {}
-        for topic, number in places:
-            offset = found.get(self._topic_partition(topic, number)).offset()
-            offsets.setdefault(topic, {})[number] = offset
-        return offsets
+    def _offsets(self, partitions: Partitions, spec: Any, isolation: Any = None) -> Offsets:
+        isolation = isolation or self._isolation
+        options = self._class("org.apache.kafka.clients.admin.ListOffsetsOptions")(isolation)
+        asked = self._for_each(partitions, spec)
+        found = self._result(self._client.listOffsets(asked, options).all()).toString()
+        offsets = {(topic, int(n)): int(at) for topic, n, at in _OFFSET.findall(found)}
+        return {
+            topic: {n: offsets[topic, n] for n in of}
+            for topic, of in sorted(partitions.numbers.items())
+        }
+
+    def _for_each(self, partitions: Partitions, value: Any) -> Any:
+        """A Java map from each partition to the same value.
+
+        In a few calls into the JVM, however many there are: with some for each, a thousand
+        partitions took seconds, and are asked for every ten (measured).
+        """
+        named = json.dumps({topic: list(of) for topic, of in partitions.numbers.items()})
+        array = self._class("org.apache.spark.sql.kafka010.JsonUtils").partitions(named)
+        every = self._class("scala.collection.immutable.ArraySeq").unsafeWrapArray(array)
+        pairs = every.zipAll(every.take(0), None, value)
+        maps = getattr(self._class("scala.collection.immutable.Map$"), "MODULE$")
+        by_partition = getattr(maps, "from")(pairs)
+        return self._class("scala.jdk.javaapi.CollectionConverters").asJava(by_partition)
 
     def _topic_partition(self, topic: str, partition: int) -> Any:
         return self._class("org.apache.kafka.common.TopicPartition")(topic, partition)

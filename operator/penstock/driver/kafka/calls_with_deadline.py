@@ -14,9 +14,12 @@ from typing import TypeVar
 
 from penstock.driver.failures import BROKER_UNREACHABLE, DriverError, Failure
 
-# One call is up to three requests of Admin, which usually answer within milliseconds. A step of the
-# driver makes up to three calls, and must end before RestartPolicy.step_timeout.
+# One call is up to four requests of Admin, which usually answer within milliseconds. A step of the
+# driver makes up to three calls.
 CALL_SECONDS = 15.0
+# What one partition, topic or transactional id adds to that: the brokers and py4j take a few
+# milliseconds for it, on a machine that has better things to do.
+SECONDS_FOR_EACH = 0.05
 _IDLE_SECONDS = 60.0
 
 T = TypeVar("T")
@@ -32,11 +35,14 @@ class CallsWithDeadline:
         self._lock = threading.Lock()
         self._runs = False
 
-    def call(self, function: Callable[[], T]) -> T:
+    def call(self, function: Callable[[], T], asked: int = 0) -> T:
         """The result of `function`, or its exception; BrokerUnreachable after the deadline.
 
-        A call that still waits for an earlier one at its deadline is never made.
+        `asked` is the number of partitions, topics or transactional ids that it asks for, with
+        which its deadline grows. A call that still waits for an earlier one at its deadline is
+        never made.
         """
+        seconds = self._seconds + SECONDS_FOR_EACH * asked
         future: Future[T] = Future()
         with self._lock:
             self._waiting.put(lambda: complete(future, function))
@@ -44,7 +50,7 @@ class CallsWithDeadline:
                 self._runs = True
                 threading.Thread(target=self._run, name=self._name, daemon=True).start()
         try:
-            return future.result(self._seconds)
+            return future.result(seconds)
         except TimeoutError:
             if future.done():  # the function's own
                 raise
@@ -52,8 +58,7 @@ class CallsWithDeadline:
             raise DriverError(
                 Failure(
                     BROKER_UNREACHABLE,
-                    f"Neither Kafka's brokers nor the name server answered within "
-                    f"{self._seconds:.0f} s.",
+                    f"Neither Kafka's brokers nor the name server answered within {seconds:.0f} s.",
                 )
             ) from None
 

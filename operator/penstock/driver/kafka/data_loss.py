@@ -29,14 +29,24 @@ class KafkaSnapshot:
     ids: Mapping[str, str]
     earliest: Offsets
     newest: Offsets
+    """Where each partition ends for the stream's reader: with read_committed before the first
+    transaction that is open."""
+    beyond: Offsets | None = None
+    """Where each partition's log ends, of a reader that may not read up to there."""
+
+    @property
+    def log_ends(self) -> Offsets:
+        """Where each partition's log ends: Kafka has no record after that, and had none."""
+        return self.newest if self.beyond is None else self.beyond
 
     def only(self, partitions: Mapping[str, Collection[int]]) -> KafkaSnapshot:
         """What it says of these partitions, and of all topics."""
-        earliest, newest = (
-            {t: {n: at[t][n] for n in numbers} for t, numbers in partitions.items()}
-            for at in (self.earliest, self.newest)
-        )
-        return KafkaSnapshot(self.ids, earliest, newest)
+
+        def of(offsets: Offsets) -> Offsets:
+            return {t: {n: offsets[t][n] for n in numbers} for t, numbers in partitions.items()}
+
+        beyond = None if self.beyond is None else of(self.beyond)
+        return KafkaSnapshot(self.ids, of(self.earliest), of(self.newest), beyond)
 
 
 @dataclass(frozen=True)
@@ -47,7 +57,9 @@ class Loss:
     partition: int
     why: str
     records: int | None = None
-    """The number of lost records; None if it is unknown because the topic is gone."""
+    """The number of lost records; None if it is unknown."""
+    ends: int | None = None
+    """Where the log ends that brokers have cut: the stream goes on there."""
 
     def __str__(self) -> str:
         return f"{self.topic} {self.partition}: {self.why}"
@@ -84,16 +96,28 @@ def _loss(
         return Loss(topic, partition, why)
     if offset == EARLIEST:
         return None
-    earliest, newest = snapshot.earliest[topic][partition], snapshot.newest[topic][partition]
+    # Not where the reader ends: one that has begun to read committed records only is beyond that
+    # as long as a transaction is open.
+    earliest, end = snapshot.earliest[topic][partition], snapshot.log_ends[topic][partition]
     if offset < earliest:
         return _deleted(topic, partition, earliest - offset)
-    if offset > newest:
-        why = (
-            f"it ends at offset {newest}, before the stream's offset {offset}: the topic was "
-            "deleted and created again"
-        )
-        return Loss(topic, partition, why)
-    return None
+    if offset <= end:
+        return None
+    if known_id is not None and topic in snapshot.ids:
+        return _cut(topic, partition, offset, end)
+    why = (
+        f"it ends at offset {end}, before the stream's offset {offset}: the topic was deleted and "
+        "created again, or brokers have lost the end of its log"
+    )
+    return Loss(topic, partition, why)
+
+
+def _cut(topic: str, partition: int, offset: int, end: int) -> Loss:
+    why = (
+        f"brokers have lost the end of its log (an unclean leader election): it ends at offset "
+        f"{end}, before the stream's offset {offset}, and it is the same topic"
+    )
+    return Loss(topic, partition, why, ends=end)
 
 
 def _begun_late(
@@ -137,15 +161,22 @@ class RunningLosses:
             for topic, offsets in (earliest or {}).items()
             for number, first in offsets.items()
         }
+        self._reached: dict[tuple[str, int], int] = {}
+        """The last committed offsets."""
 
     def find(self, committed: Offsets, earliest: Offsets) -> list[Loss]:
         """Records between the committed and the earliest offsets that were not reported yet.
 
-        Counts also records that were read and are not committed yet: it does not know them.
+        Counts also records that were read and are not committed yet: it does not know them. And a
+        partition whose committed offset has gone back, as that of a log that brokers have cut.
         """
         losses = []
         for topic, offsets in sorted(committed.items()):
             for number, offset in sorted(offsets.items()):
+                reached = self._reached.get((topic, number), offset)
+                self._reached[topic, number] = offset
+                if offset < reached:
+                    losses.append(_cut(topic, number, reached, offset))
                 first = earliest.get(topic, {}).get(number, 0)
                 lost = first - max(offset, self._reported.get((topic, number), 0))
                 if lost > 0:
@@ -162,13 +193,17 @@ def _deleted(topic: str, partition: int, records: int) -> Loss:
 def offsets_after_loss(
     committed: Offsets, losses: Iterable[Loss], snapshot: KafkaSnapshot
 ) -> Offsets:
-    """The offsets to continue from: the earliest of each lost partition, if it still exists."""
-    lost = {(loss.topic, loss.partition) for loss in losses}
+    """The offsets to continue from: the earliest of each lost partition, if it still exists.
+
+    Of one whose log was cut its end: what is before it was read.
+    """
+    lost = {(loss.topic, loss.partition): loss for loss in losses}
 
     def corrected(topic: str, partition: int, offset: int) -> int | None:
-        if (topic, partition) not in lost:
+        loss = lost.get((topic, partition))
+        if loss is None:
             return offset
-        return snapshot.earliest.get(topic, {}).get(partition)
+        return snapshot.earliest.get(topic, {}).get(partition) if loss.ends is None else loss.ends
 
     return {
         topic: {
@@ -200,7 +235,7 @@ def warning(losses: list[Loss]) -> StreamWarning:
     return StreamWarning(
         REASON,
         f"{count} were gone from Kafka before they were read. {_list(losses)}. Because "
-        "failOnDataLoss is false, the stream continues with the earliest records that are left.",
+        "failOnDataLoss is false, the stream continues with the records that are left.",
     )
 
 

@@ -111,10 +111,10 @@ def later_of_both(offsets: Offsets, others: Offsets) -> Offsets:
     return latest(both, others)
 
 
-def starting_offsets(first: Offsets, newest: Offsets) -> str:
+def starting_offsets(first: Offsets, log_ends: Offsets) -> str:
     """Spark's startingOffsets: the first offsets, and the earliest for new partitions.
 
-    A partition that ends before its first offset also starts at the earliest: its topic was
+    A partition whose log ends before its first offset also starts at the earliest: its topic was
     created again. Spark requires every existing partition, and no others.
     """
 
@@ -125,7 +125,7 @@ def starting_offsets(first: Offsets, newest: Offsets) -> str:
     return json.dumps(
         {
             topic: {str(partition): start(topic, partition, end) for partition, end in ends.items()}
-            for topic, ends in newest.items()
+            for topic, ends in log_ends.items()
         },
         sort_keys=True,
     )

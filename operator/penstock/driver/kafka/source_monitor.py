@@ -18,6 +18,7 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.admin import Admin, first_look, matching, partitions_of
 from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 from penstock.driver.kafka.data_loss import KafkaSnapshot
+from penstock.driver.kafka.held_records import Holds, held
 from penstock.driver.kafka.offsets import FirstLook, Offsets, Partitions
 
 # Spark itself looks for partitions at each epoch, and a query that finds a new one commits nothing
@@ -42,7 +43,9 @@ class SourceView:
     earliest_offsets: Offsets | None = None
     """The first offset that each partition still has; None if the source has no offsets."""
     newest_offsets: Offsets | None = None
-    """The end of each partition."""
+    """The end of each partition, for the stream's reader."""
+    held: Holds | None = None
+    """What open transactions hold back; None of a source that is read whatever is open."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     """The ids of the topics with which the query was planned, and of those that a pattern has
     found since then."""
@@ -83,6 +86,10 @@ class SourceMonitor:
 
     def fetch_newest_offsets(self) -> Offsets:
         """Asks for the end of each partition now."""
+        return {}
+
+    def fetch_log_ends(self) -> Offsets:
+        """Asks for the end of each partition's log now, which its reader may not reach yet."""
         return {}
 
     def fetch_offsets_at(self, timestamp_ms: int) -> Offsets:
@@ -169,6 +176,12 @@ class KafkaSourceMonitor(SourceMonitor):
         assert numbers is not None
         return self._call(lambda admin: admin.newest(Partitions(numbers)))
 
+    def fetch_log_ends(self) -> Offsets:
+        """Asks for the end of each partition's log now, which its reader may not reach yet."""
+        numbers = self.view.partitions_by_topic
+        assert numbers is not None
+        return self._call(lambda admin: admin.log_ends(Partitions(numbers)))
+
     def fetch_offsets_at(self, timestamp_ms: int) -> Offsets:
         """Asks for each partition's first record of this time or later; else its end."""
         numbers = self.view.partitions_by_topic
@@ -226,12 +239,13 @@ class KafkaSourceMonitor(SourceMonitor):
 
     def _ask(self, admin: Admin) -> tuple[Partitions, KafkaSnapshot]:
         partitions = partitions_of(admin, self._source)
-        return partitions, KafkaSnapshot(
-            partitions.ids, admin.earliest(partitions), admin.newest(partitions)
-        )
+        earliest, newest = admin.earliest(partitions), admin.newest(partitions)
+        # Last, so that it is never before the others.
+        beyond = admin.log_ends(partitions) if admin.reads_committed else None
+        return partitions, KafkaSnapshot(partitions.ids, earliest, newest, beyond)
 
     def _call(self, ask: Callable[[Admin], T]) -> T:
-        return self._calls.call(lambda: self._with_admin(ask))
+        return self._calls.call(lambda: self._with_admin(ask), self.view.partition_count or 0)
 
     def _with_admin(self, ask: Callable[[Admin], T]) -> T:
         """A failure replaces the admin client: a new one reads its credentials again."""
@@ -263,7 +277,12 @@ def _with_partitions(known: SourceView, partitions: Partitions) -> SourceView:
 
 
 def _with_offsets(known: SourceView, snapshot: KafkaSnapshot) -> SourceView:
-    return replace(known, earliest_offsets=snapshot.earliest, newest_offsets=snapshot.newest)
+    holds = None
+    if snapshot.beyond is not None:
+        holds = held(known.held or {}, snapshot.newest, snapshot.beyond, time.monotonic())
+    return replace(
+        known, earliest_offsets=snapshot.earliest, newest_offsets=snapshot.newest, held=holds
+    )
 
 
 def _topic_recreated(topic: str) -> Failure:

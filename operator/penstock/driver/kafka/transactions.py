@@ -14,6 +14,7 @@ from pathlib import Path
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.kafka_connection import KafkaClient
+from penstock.api.v1alpha1.sinks import KafkaSink
 from penstock.contract.remedies import REMEDIES
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import (
@@ -32,8 +33,8 @@ DEFAULT_INTERVAL = "100ms"
 _TIMEOUT = "kafka.transaction.timeout.ms"
 # Kafka's own, for how long a transaction may be open (transaction.timeout.ms).
 _SHORTEST_TIMEOUT_MS = 60_000
-# What brokers allow by default (transaction.max.timeout.ms).
-_LONGEST_TIMEOUT_MS = 900_000
+# What brokers allow by default, and the longest that is asked for (transaction.max.timeout.ms).
+DEFAULT_LONGEST_MS = 900_000
 
 
 @dataclass(frozen=True)
@@ -64,15 +65,17 @@ class TransactionNames:
         return [f"{self.id_prefix}/{topic}-{n}" for topic, of in partitions.items() for n in of]
 
 
-def sink_options(spec: StreamSpec, names: TransactionNames) -> dict[str, str]:
-    """What the data source and its producers are told."""
+def sink_options(
+    spec: StreamSpec, names: TransactionNames, longest_ms: int = DEFAULT_LONGEST_MS
+) -> dict[str, str]:
+    """What the data source and its producers are told; `longest_ms`: TransactionCheck's."""
     assert spec.sink.kafka is not None
     interval = milliseconds(spec.sink.kafka.transaction_interval or DEFAULT_INTERVAL)
-    timeout = _LONGEST_TIMEOUT_MS  # for a batch, whose length is not known
+    timeout = longest_ms  # for a batch, whose length is not known
     if spec.trigger.continuous is not None:
         # A function in Python is committed with its epoch only.
         epoch = milliseconds(spec.trigger.continuous.checkpoint_interval)
-        timeout = min(epoch + _SHORTEST_TIMEOUT_MS, _LONGEST_TIMEOUT_MS)
+        timeout = min(epoch + _SHORTEST_TIMEOUT_MS, longest_ms)
     return {
         _TIMEOUT: str(timeout),
         "transactionalIdPrefix": names.id_prefix,
@@ -87,9 +90,8 @@ def epoch_problem(spec: StreamSpec) -> str | None:
     if spec.trigger.continuous is None:
         return None
     interval = spec.trigger.continuous.checkpoint_interval
-    options = {name.lower(): value for name, value in spec.sink.kafka.options.items()}
-    told = options.get(_TIMEOUT, "")
-    most = int(told) if told.isdecimal() else _LONGEST_TIMEOUT_MS  # Kafka refuses another text
+    told = told_timeout(spec.sink.kafka.options)
+    most = DEFAULT_LONGEST_MS if told is None else told
     if milliseconds(interval) < most:
         return None
     return (
@@ -97,6 +99,27 @@ def epoch_problem(spec: StreamSpec) -> str | None:
         f"the whole epoch ({interval}), and Kafka aborts it after {most // 1000} s: set a "
         f"shorter trigger.continuous.checkpointInterval, or {_TIMEOUT} in sink.kafka.options, up "
         "to the brokers' transaction.max.timeout.ms."
+    )
+
+
+def told_timeout(options: Mapping[str, str]) -> int | None:
+    """The transaction timeout in a sink's options, in ms; None if they name none.
+
+    >>> told_timeout({"Kafka.Transaction.Timeout.ms": "60000"})
+    60000
+    """
+    told = {name.lower(): value for name, value in options.items()}.get(_TIMEOUT, "")
+    return int(told) if told.isdecimal() else None  # Kafka refuses another text
+
+
+def timeout_problem(told: int | None, longest_ms: int) -> str | None:
+    """Why the brokers refuse the timeout that the sink's options name; None if they do not."""
+    if told is None or told <= longest_ms:
+        return None
+    return (
+        f"{_TIMEOUT} in sink.kafka.options is {told}, and the brokers allow {longest_ms} "
+        "(transaction.max.timeout.ms). Remove the option or lower it, or raise theirs in the "
+        "server.properties of each broker, which has to be restarted."
     )
 
 
@@ -122,6 +145,8 @@ class TransactionCheck:
         self._sink = spec.sink.kafka
         self._secrets = secrets
         self._calls = CallsWithDeadline("transactions")
+        self.longest_ms = DEFAULT_LONGEST_MS
+        """How long a transaction may be open, by the brokers or by default, whichever is less."""
 
     def take_over(
         self, names: TransactionNames, partitions: Mapping[str, Sequence[int]]
@@ -134,14 +159,33 @@ class TransactionCheck:
         assert self._sink is not None
         source, sink = self._source, self._sink
 
-        def ask() -> Offsets:
+        def ask() -> tuple[Offsets, int]:
             with closing(self._admin(source)) as reader, closing(self._admin(sink)) as writer:
-                return _take_over(reader, writer, names, partitions, sink.bootstrap_servers)
+                longest = _longest_ms(writer, sink)
+                servers = sink.bootstrap_servers
+                return _take_over(reader, writer, names, partitions, servers), longest
 
-        return self._calls.call(ask)
+        offsets, self.longest_ms = self._calls.call(ask, sum(map(len, partitions.values())))
+        return offsets
 
     def _admin(self, client: KafkaClient) -> Admin:
         return Admin(self._jvm.gateway, client, self._secrets)
+
+
+def _longest_ms(writer: Admin, sink: KafkaSink) -> int:
+    """How long a transaction may be open; raises if the sink's options ask for more."""
+    try:
+        longest = writer.longest_transaction_ms()
+    except Exception as error:
+        if classify_exception(error).reason == BROKER_UNREACHABLE:
+            raise
+        longest = None  # most often for lack of rights
+    if longest is None:
+        return DEFAULT_LONGEST_MS
+    problem = timeout_problem(told_timeout(sink.options), longest)
+    if problem is not None:
+        raise impossible(problem, recoverable=True)
+    return min(longest, DEFAULT_LONGEST_MS)
 
 
 def _take_over(

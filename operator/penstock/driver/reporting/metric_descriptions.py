@@ -60,6 +60,19 @@ LAG_SECONDS = DRIVER.gauge(
     "(see below)",
     unit="seconds",
 )
+HELD_RECORDS = DRIVER.gauge(
+    "source_held_records",
+    "records of the source, up to the end of its partitions' logs (high watermark), that "
+    "`read_committed` holds back because a transaction before them is open (last stable offset); "
+    "`lag_records` does not count them",
+    unit="records",
+)
+HELD_SECONDS = DRIVER.gauge(
+    "source_held_seconds",
+    "for how long the partition has ended at the same last stable offset that has done so for "
+    "longest, with records behind it; 0 if there is none",
+    unit="seconds",
+)
 RECORDS_IN_DOUBT = DRIVER.gauge(
     "records_in_doubt",
     "continuous mode: records up to the newest offset that was there while the query ran, without "

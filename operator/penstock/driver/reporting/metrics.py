@@ -19,6 +19,8 @@ from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.contract.metric_catalogue import MetricDescription
 from penstock.driver.checkpoint.progress import Commit, OffsetRange
 from penstock.driver.jvm import JvmMetrics
+from penstock.driver.kafka import held_records
+from penstock.driver.kafka.held_records import Holds
 from penstock.driver.kafka.offsets import Offsets, lags
 from penstock.driver.record_position import Position
 from penstock.driver.reporting import metric_descriptions as described
@@ -48,6 +50,7 @@ class Metrics:
         self._partitions: int | None = None
         self._lag: int | None = None
         self._lag_seconds: float | None = None
+        self._held: tuple[int, float] | None = None
         self._in_doubt: int | None = None
         self._failed_record: Position | None = None
         described.BUILD_INFO.gauge(self.registry).labels(__version__, _spark_version()).set(1)
@@ -127,6 +130,14 @@ class Metrics:
         """The committed and the newest offsets; None while they are unknown."""
         self._offsets = offsets
 
+    def set_held(self, holds: Holds | None, now: float) -> None:
+        """What open transactions hold back in the source; None if they do not, or unknown."""
+        self._held = (
+            None
+            if holds is None
+            else (held_records.records(holds), held_records.seconds(holds, now))
+        )
+
     def set_records_in_doubt(self, records: int) -> None:
         """The records that come twice if the query ends without another commit, at most."""
         self._in_doubt = records
@@ -187,6 +198,9 @@ class Metrics:
         yield _number(described.PARTITIONS, self._partitions)
         yield _number(described.LAG_RECORDS, self._lag)
         yield _number(described.LAG_SECONDS, self._lag_seconds)
+        held, held_seconds = self._held or (None, None)
+        yield _number(described.HELD_RECORDS, held)
+        yield _number(described.HELD_SECONDS, held_seconds)
         yield _number(described.RECORDS_IN_DOUBT, self._in_doubt)
         failed = described.FAILED_RECORD.gauge_family()
         if (record := self._failed_record) is not None:

@@ -21,6 +21,7 @@ from penstock.contract.driver_report import (
     NUMBERS_INTERVAL_SECONDS,
     DriverReport,
     QueryState,
+    ReportedWarning,
 )
 from penstock.contract.sizing import Size
 from penstock.driver.checkpoint.repair import RepairPlan
@@ -152,6 +153,7 @@ class ReportBuilder:
             lag=lag(*offsets) if offsets and observation.has_query else None,
             committed_offsets=committed,
             committed_offsets_omitted=omitted,
+            warning=_reported(observation.warning) if observation.has_query else None,
             query_restarts=state.history.restarts,
             last_failure=self._failure,
             next_retry_time=self._next_retry_time,
@@ -165,6 +167,12 @@ class ReportBuilder:
         due = _now() + timedelta(seconds=round(retry_at - time.monotonic()))
         known = self._next_retry_time
         return known if known is not None and abs(due - known) <= _ROUNDING else due
+
+
+def _reported(warning: StreamWarning | None) -> ReportedWarning | None:
+    if warning is None:
+        return None
+    return ReportedWarning(reason=warning.reason, message=warning.message)
 
 
 def as_annotation(report: DriverReport) -> str:

@@ -388,11 +388,14 @@ def start(
     stream: str,
     location: str,
     names: TransactionNames | None = None,
+    longest_transaction_ms: int = transactions.DEFAULT_LONGEST_MS,
     *,
     one_batch: bool = False,
 ) -> StreamingQuery:
     """Starts the query; with `names` it writes exactly once, and with `one_batch` it ends after the
     next batch, and has planned no other then.
+
+    `longest_transaction_ms`: how long the brokers leave a transaction open.
 
     Later failures are in the query's own exception.
     """
@@ -401,7 +404,7 @@ def start(
     kafka = _kafka_format(frame.sparkSession, spec) if is_other else KAFKA
     named, options = sink_options(spec.sink, environment.secrets, kafka)
     if names is not None:
-        options = {**transactions.sink_options(spec, names), **options}
+        options = {**transactions.sink_options(spec, names, longest_transaction_ms), **options}
     return (
         frame.writeStream.format(_format(frame.sparkSession, named))
         .queryName(query_name(spec, stream))

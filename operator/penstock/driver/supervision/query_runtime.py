@@ -29,8 +29,10 @@ from penstock.driver.failures import (
     StreamWarning,
 )
 from penstock.driver.jvm import Jvm
+from penstock.driver.kafka import held_records
 from penstock.driver.kafka.consumer_group import ConsumerGroup
 from penstock.driver.kafka.dead_letters import DeadLetterTopic
+from penstock.driver.kafka.held_records import Holds
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.partition_choice import ChosenPartitions, choose
 from penstock.driver.kafka.security import check_secrets
@@ -193,7 +195,7 @@ class QueryRuntime:
             source_outage=source.outage if self.has_query else None,
             source_answered_at=source.answered_at,
             partitions_added=self._are_partitions_added(chosen),
-            warning=(chosen and chosen.warning) or self._group.warning,
+            warning=(chosen and chosen.warning) or self._held_back() or self._group.warning,
             dead_letters=self._left_out.before(
                 failure.record if failure else None,
                 source.topic_ids,
@@ -240,6 +242,18 @@ class QueryRuntime:
         if newest is None or commit is None or commit.offsets is None:
             return None
         return commit.offsets, newest
+
+    @property
+    def held(self) -> Holds | None:
+        """What open transactions hold back in the source; None if they do not, or unknown."""
+        source = self._source.view
+        return None if source.outage else source.held
+
+    def _held_back(self) -> StreamWarning | None:
+        source, holds = self._stream.spec.source.kafka, self.held
+        if source is None or not holds:
+            return None
+        return held_records.warning(holds, time.monotonic(), source.bootstrap_servers)
 
     def take_warning(self) -> StreamWarning | None:
         """What has happened to the running stream, once: lost records, or why executors ended."""
@@ -500,6 +514,7 @@ class QueryRuntime:
             self._stream.metadata.name,
             self._checkpoint.files.location,
             self._names,
+            self._transactions.longest_ms,
             one_batch=self._runs_one_batch,
         )
 

@@ -14,9 +14,10 @@ from penstock.driver.spark import query
 from penstock.driver.spark.sources import PENSTOCK_KAFKA
 from testkit.driver.checkpoints import folder_at
 from testkit.driver.in_process_driver import impatient, running
-from testkit.kafka.broker import OtherCluster, running_broker
+from testkit.kafka.broker import Broker, OtherCluster, running_broker
 from testkit.kafka.topics import Topics
 from testkit.streams.streams import CONTINUOUS, SPARKS_OWN, kafka_sink, kafka_to_kafka, stream
+from testkit.wait import wait_for
 
 PREFIX = "transactionalIdPrefix"
 
@@ -174,6 +175,82 @@ def test_another_cluster_and_a_log_of_transactions_that_takes_none(
             others.wait_received(sink, range(20))
             driver.wait_ready()
         assert max(others.received(sink).values()) == 1
+
+
+class ImpatientBroker(Broker):
+    """Whose administrator lets no transaction be open for longer than a minute."""
+
+    def _settings(self) -> str:
+        return f"{super()._settings()}transaction.max.timeout.ms=60000\n"
+
+
+def test_the_brokers_say_how_long_a_transaction_may_be(jvm: Jvm, tmp_path: Path) -> None:
+    """Their maximum is the default, and more is refused before anything is written."""
+    with running_broker(ImpatientBroker) as broker:
+        topics = Topics(broker.bootstrap)
+        source, sink = topics.make(), topics.make()
+        topics.send(source, range(10))
+        flow = exactly_once(topics, source, sink, **BATCHES)
+        spec = flow.model_dump(by_alias=True, exclude_unset=True)["spec"]
+        spec["sink"]["kafka"]["options"] = {"kafka.transaction.timeout.ms": "60001"}
+        with running(stream(**spec), jvm, tmp_path) as driver:
+            failure = driver.wait_failure("ExactlyOnceImpossible").last_failure
+            assert failure is not None
+            assert failure.permanent
+            assert "the brokers allow 60000" in failure.message
+        assert not topics.received(sink)
+        with running(flow, jvm, tmp_path) as driver:
+            topics.wait_received(sink, range(10))
+            driver.wait_ready()
+            assert driver.last.last_failure is None
+
+
+@pytest.mark.parametrize("partitions", [16, pytest.param(100, marks=pytest.mark.full)])
+def test_many_partitions_of_one_broker(
+    partitions: int, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """With more than 13 it never started: Kafka's client paused after each id that it fenced."""
+    source, sink = topics.make(partitions), topics.make(1)
+    topics.send(source, range(10 * partitions))
+    flow = exactly_once(topics, source, sink)
+    with running(flow, jvm, tmp_path) as driver:
+        topics.wait_received(sink, range(10 * partitions))
+        driver.wait_ready()
+        assert driver.last.last_failure is None
+    with running(flow, jvm, tmp_path) as driver:
+        topics.send(source, range(10 * partitions, 11 * partitions))
+        received = topics.wait_received(sink, range(11 * partitions))
+        assert driver.last.last_failure is None
+    assert max(received.values()) == 1
+
+
+def test_a_topic_that_is_named_again_is_read_from_its_first_record(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """As at least once, also if transactions have written of it before."""
+    source, other, sink = topics.make(1), topics.make(1), topics.make(1)
+    topics.send(source, range(10))
+    topics.send(other, range(10, 20))
+
+    def flow(*named: str) -> ContinuousStream:
+        of_source = {"topics": list(named), "startingOffsets": "earliest"}
+        return exactly_once(topics, source, sink, of_source=of_source)
+
+    with running(flow(source, other), jvm, tmp_path) as driver:
+        topics.wait_received(sink, range(20))
+        driver.wait_committed(20)
+    topics.send(source, range(20, 30))
+    with running(flow(source), jvm, tmp_path) as driver:
+        topics.wait_received(sink, range(30))
+        driver.wait_committed(20)
+    with running(flow(source, other), jvm, tmp_path):
+        topics.send(other, range(30, 40))
+        wait_for(
+            "the topic again",
+            lambda: all(topics.received(sink)[number] == 2 for number in range(10, 20)),
+        )
+        received = topics.wait_received(sink, range(40))
+    assert all(received[number] == 1 for number in (*range(10), *range(20, 40)))
 
 
 def test_a_topic_that_was_created_again_is_read_from_its_first_record(

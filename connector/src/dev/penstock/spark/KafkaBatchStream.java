@@ -28,12 +28,15 @@ final class KafkaBatchStream
   private final KafkaMicroBatchStream spark;
   private final LeftOut leftOut;
   private final boolean mayDivide;
+  private final BatchEnds ends;
   private InputPartition[] planned = {};
 
-  KafkaBatchStream(KafkaMicroBatchStream spark, LeftOut leftOut, boolean mayDivide) {
+  KafkaBatchStream(
+      KafkaMicroBatchStream spark, LeftOut leftOut, boolean mayDivide, BatchEnds ends) {
     this.spark = spark;
     this.leftOut = leftOut;
     this.mayDivide = mayDivide;
+    this.ends = ends;
   }
 
   /** Whether several tasks of a batch may read one partition. */
@@ -93,7 +96,7 @@ final class KafkaBatchStream
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
     KafkaScanStrategy.install();
-    return spark.latestOffset(start, limit);
+    return ends.notBefore(start, spark.latestOffset(start, limit));
   }
 
   @Override
@@ -103,7 +106,7 @@ final class KafkaBatchStream
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    planned = spark.planInputPartitions(start, end);
+    planned = spark.planInputPartitions(ends.asRead(start), ends.asRead(end));
     return planned;
   }
 

@@ -1,5 +1,9 @@
 package dev.penstock.spark;
 
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.ContinuousStream;
 import org.apache.spark.sql.connector.write.BatchWrite;
@@ -14,6 +18,7 @@ import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 import org.apache.spark.sql.kafka010.KafkaSourceProvider;
 import org.apache.spark.sql.kafka010.KafkaWrite;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The data source {@code penstock-kafka}: Spark's {@code kafka} with another reader and another
@@ -25,6 +30,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class KafkaProvider extends KafkaSourceProvider {
   static final String NAME = "penstock-kafka";
+  private static final String CLIENT_PREFIX = "kafka.";
 
   @Override
   public String shortName() {
@@ -72,7 +78,19 @@ public final class KafkaProvider extends KafkaSourceProvider {
     @Override
     public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
       var spark = (KafkaMicroBatchStream) super.toMicroBatchStream(checkpointLocation);
-      return new KafkaBatchStream(spark, leftOut, mayDivide());
+      return new KafkaBatchStream(spark, leftOut, mayDivide(), new BatchEnds(this::logEnds));
+    }
+
+    private Map<TopicPartition, Long> logEnds(Set<TopicPartition> partitions) {
+      Map<String, String> given = new HashMap<>();
+      options.forEach(
+          (name, value) -> {
+            if (name.startsWith(CLIENT_PREFIX)) { // in lower case
+              given.put(name.substring(CLIENT_PREFIX.length()), value);
+            }
+          });
+      var asked = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(given));
+      return RenewedConsumers.logEnds(KafkaSourceProvider.kafkaParamsForDriver(asked), partitions);
     }
 
     private boolean mayDivide() {

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Set;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
@@ -34,6 +35,9 @@ final class PartitionLog {
 
     /** Whether the one that was made last has to be replaced, because its credentials have been. */
     boolean isOutdated();
+
+    /** Where the log ends, which a reader of committed records may not reach yet. */
+    long logEnd(TopicPartition partition);
 
     /** The group that Spark names when records are lost. */
     String group();
@@ -156,26 +160,42 @@ final class PartitionLog {
     }
   }
 
-  /** Fails, or goes on with the first record that is left; as Spark's KafkaDataConsumer.get. */
+  /**
+   * Fails, or goes on with the first record that is left; as Spark's KafkaDataConsumer.get.
+   *
+   * <p>Where the log was cut, the task fails in each case: whether the topic is the same one, and
+   * where it is read on, is found out at the next start (data_loss.py).
+   */
   private void findLog(OffsetOutOfRangeException outside) {
+    if (outside instanceof LogTruncationException) {
+      throw lost(outside);
+    }
     long first = consumer.beginningOffsets(List.of(partition)).get(partition);
-    long end = consumer.endOffsets(List.of(partition)).get(partition);
-    if (next < first || next > end) {
-      reportLoss(first, end, outside);
+    long end = consumers.logEnd(partition);
+    if (next > end) {
+      throw lost(outside);
     }
     if (next < first) {
+      reportLoss(first, end, outside);
       seek(first);
     } else {
-      // A new leader has it now, or the topic was created again: until its log reaches the offset.
-      seek(next);
+      seek(next); // a new leader has it now
       await();
     }
   }
 
+  private RuntimeException lost(OffsetOutOfRangeException outside) {
+    return failOnDataLoss ? dataLoss(outside) : outside;
+  }
+
+  private RuntimeException dataLoss(OffsetOutOfRangeException outside) {
+    return KafkaExceptions.couldNotReadOffsetRange(
+        next, Long.MAX_VALUE, partition, consumers.group(), outside);
+  }
+
   private void reportLoss(long first, long end, OffsetOutOfRangeException outside) {
     if (failOnDataLoss) {
-      throw KafkaExceptions.couldNotReadOffsetRange(
-          next, Long.MAX_VALUE, partition, consumers.group(), outside);
+      throw dataLoss(outside);
     }
     if (reported != next) {
       reported = next;

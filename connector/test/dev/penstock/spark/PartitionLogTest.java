@@ -11,7 +11,9 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.MockConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.clients.consumer.OffsetResetStrategy;
 import org.apache.kafka.common.TopicPartition;
@@ -58,6 +60,11 @@ final class PartitionLogTest implements PartitionLog.Consumers {
   @Override
   public boolean isOutdated() {
     return isOutdated;
+  }
+
+  @Override
+  public long logEnd(TopicPartition partition) {
+    return consumer().endOffsets(List.of(partition)).get(partition);
   }
 
   @Override
@@ -171,17 +178,27 @@ final class PartitionLogTest implements PartitionLog.Consumers {
     assertEquals(List.of(10L, 11L), taken(log));
   }
 
+  /** It would skip all that is written until the log has the offset again. */
   @Test
-  void anOffsetBeyondTheEndWaitsUntilTheLogHasIt() {
+  void anOffsetBeyondTheEndEndsTheTaskAlsoIfLossIsAccepted() {
     PartitionLog log = from(500, false);
-    for (int look = 0; look < 3; look++) {
-      isOutside(500);
-      assertEquals(List.of(), taken(log));
-      assertEquals(500, consumer().position(PARTITION));
-    }
-    hasLog(0, 600);
-    arrive(500);
-    assertEquals(List.of(500L), taken(log));
+    isOutside(500);
+    assertThrows(OffsetOutOfRangeException.class, () -> log.poll(PATIENCE));
+    assertEquals(500, log.next());
+  }
+
+  /** The log may have grown past the offset again by now: the consumer knows that it was cut. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aLogThatWasCutEndsTheTask(boolean failOnDataLoss) {
+    PartitionLog log = from(50, failOnDataLoss);
+    var cut =
+        new LogTruncationException(
+            Map.of(PARTITION, 50L), Map.of(PARTITION, new OffsetAndMetadata(30)));
+    answer(() -> consumer().setPollException(cut));
+    Exception lost = assertThrows(Exception.class, () -> log.poll(PATIENCE));
+    assertEquals(failOnDataLoss, lost instanceof SparkThrowable);
+    assertEquals(!failOnDataLoss, lost == cut);
   }
 
   /** A leader that has just been elected may not have it yet, and has said so. */
@@ -217,8 +234,8 @@ final class PartitionLogTest implements PartitionLog.Consumers {
 
   @Test
   void anInterruptWhileItWaitsForTheLogDoesToo() {
-    var log = new PartitionLog(PARTITION, 500, false, Duration.ofMinutes(5), this);
-    var outside = new OffsetOutOfRangeException(Map.of(PARTITION, 500L));
+    var log = new PartitionLog(PARTITION, 50, false, Duration.ofMinutes(5), this);
+    var outside = new OffsetOutOfRangeException(Map.of(PARTITION, 50L));
     answer(
         () -> {
           consumer().setPollException(outside);

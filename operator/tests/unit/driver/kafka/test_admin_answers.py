@@ -122,7 +122,7 @@ class Broker(Admin):
 
         return Specs
 
-    def _offsets(self, partitions: Partitions, spec: Any) -> Offsets:
+    def _offsets(self, partitions: Partitions, spec: Any, isolation: Any = None) -> Offsets:
         found = self.end if spec == "latest" else (10 if self.end > 10 else -1)
         self.end += 1
         return {"in": {0: found}}

@@ -47,7 +47,7 @@ def snapshot(earliest: int, newest: int, identity: str = ID, partitions: int = 1
         pytest.param({0: 5}, snapshot(5, 5), "none", {0: 5}, id="everything was read and deleted"),
         pytest.param({0: 5}, snapshot(7, 9), 2, {0: 7}, id="retention deleted some"),
         pytest.param({0: 5}, snapshot(7, 7), 2, {0: 7}, id="retention deleted all"),
-        pytest.param({0: 5}, snapshot(0, 4), None, {0: 0}, id="the topic ends before"),
+        pytest.param({0: 5}, snapshot(0, 4), None, {0: 4}, id="brokers lost its end"),
         pytest.param(
             {0: 5}, snapshot(0, 9, OTHER), None, {0: 0}, id="recreated, with more records"
         ),
@@ -68,6 +68,31 @@ def test_losses(
     )
     right = data_loss.offsets_after_loss({"in": reached}, losses, kafka)
     assert right == {"in": continues}
+
+
+def test_an_open_transaction_is_no_loss() -> None:
+    """The reader ends before it, and the stream has read on until then."""
+    open_at_4 = KafkaSnapshot({"in": ID}, {"in": {0: 0}}, {"in": {0: 4}}, {"in": {0: 9}})
+    assert data_loss.find_losses({"in": {0: 9}}, {"in": ID}, open_at_4) == []
+    (loss,) = data_loss.find_losses({"in": {0: 10}}, {"in": ID}, open_at_4)
+    assert "it is the same topic" in str(loss)
+    assert "created again" not in str(loss)
+    assert data_loss.offsets_after_loss({"in": {0: 10}}, [loss], open_at_4) == {"in": {0: 9}}
+
+
+def test_a_topic_that_nobody_knows_the_id_of_may_have_been_created_again() -> None:
+    (loss,) = data_loss.find_losses({"in": {0: 5}}, {}, snapshot(0, 4))
+    assert "created again, or" in str(loss)
+    assert data_loss.offsets_after_loss({"in": {0: 5}}, [loss], snapshot(0, 4)) == {"in": {0: 0}}
+
+
+def test_a_committed_offset_that_goes_back_is_reported_once() -> None:
+    """With failOnDataLoss: false Spark's batches go back by themselves to the end of a cut log."""
+    losses = data_loss.RunningLosses({"in": {0: 0}})
+    assert losses.find({"in": {0: 50}}, {"in": {0: 0}}) == []
+    (loss,) = losses.find({"in": {0: 30}}, {"in": {0: 0}})
+    assert (loss.records, loss.ends) == (None, 30)
+    assert losses.find({"in": {0: 30}}, {"in": {0: 0}}) == []
 
 
 def test_a_partition_that_was_added_and_has_lost_records_is_a_loss() -> None:
@@ -209,6 +234,9 @@ class OneTopic(SourceMonitor):
     def fetch_newest_offsets(self) -> Offsets:
         return self.now.newest
 
+    def fetch_log_ends(self) -> Offsets:
+        return self.now.log_ends
+
     def named(self, topics: Iterable[str]) -> list[str]:
         return [topic for topic in topics if topic != "no longer named"]
 
@@ -303,6 +331,27 @@ def test_what_transactions_have_written_is_not_lost(tmp_path: Path) -> None:
     assert check_for_data_loss(spec, folder, now, repair, {"in": {0: 8}}) is None
     assert offsets_at(folder, 4) == {"in": {0: 8}}
     assert folder.transaction_names("payments", "flags") == names
+
+
+def test_a_topic_that_is_not_named_any_more_leaves_no_offset_of_transactions(
+    tmp_path: Path,
+) -> None:
+    """Named again later it is read from its first record. No other partition's offset is lost, also
+    of one that transactions have written and no epoch has committed yet."""
+    spec = stream(kafka_source(), kafka_sink(delivery="ExactlyOnce")).spec
+    folder = folder_at(tmp_path)
+    write(checkpoint([3, 4], [3, 4]), tmp_path)
+    folder.repair(spec)
+    folder.replace_offsets({0: {"in": {0: 5}, "no longer named": {0: 70}}})
+    now = OneTopic(snapshot(0, 9, partitions=2))
+    names = folder.transaction_names("payments", "flags")
+    written = {"in": {0: 8, 1: 3}, "no longer named": {0: 77}}
+    assert check_for_data_loss(spec, folder, now, folder.repair(spec), written) is None
+    assert offsets_at(folder, 4) == {"in": {0: 8, 1: 3}}
+    others = folder.transaction_names("payments", "flags")
+    assert others.group != names.group
+    assert check_for_data_loss(spec, folder, now, folder.repair(spec), {}) is None
+    assert folder.transaction_names("payments", "flags") == others
 
 
 def test_where_earliest_starts_is_stored_once_something_was_planned(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ class Broker:
     error: Exception | None = None
     asked: int = 0
     closed: int = 0
+    reads_committed = False
 
     def partitions(self) -> Partitions:
         self.resolves.wait()

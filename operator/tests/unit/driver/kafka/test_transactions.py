@@ -14,6 +14,7 @@ from penstock.driver.kafka.transactions import (
     epoch_problem,
     log_problem,
     sink_options,
+    timeout_problem,
 )
 from testkit.driver.checkpoints import folder_at
 from testkit.streams.streams import kafka_sink, kafka_source, stream
@@ -91,6 +92,22 @@ def test_an_epoch_longer_than_its_transaction_may_be_is_named(
     assert (problem is not None) == found
     if problem is not None:
         assert interval in problem
+
+
+def test_brokers_may_allow_less() -> None:
+    """Where an administrator has lowered transaction.max.timeout.ms."""
+    sink = kafka_sink(delivery="ExactlyOnce")
+    for trigger, expected in (
+        ({"microBatch": {}}, "300000"),
+        ({"continuous": {"checkpointInterval": "1h"}}, "300000"),
+        ({"continuous": {"checkpointInterval": "1s"}}, "61000"),
+    ):
+        spec = stream(kafka_source(), sink, trigger=trigger).spec
+        options = sink_options(spec, NAMES, longest_ms=300_000)
+        assert options["kafka.transaction.timeout.ms"] == expected
+    assert timeout_problem(None, 300_000) is None
+    assert timeout_problem(300_000, 300_000) is None
+    assert "is 300001, and the brokers allow 300000" in (timeout_problem(300_001, 300_000) or "")
 
 
 @pytest.mark.parametrize(

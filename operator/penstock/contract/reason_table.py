@@ -207,6 +207,13 @@ ROWS: tuple[Remedy, ...] = (
         SHOW,
     ),
     Remedy(
+        "TooFewReplicas",
+        "The output topic asks for more replicas in sync than it has, so it takes no record of a "
+        "producer that waits for all of them. The driver checks every half minute.",
+        "Give the topic more replicas, or lower its min.insync.replicas: the message has the "
+        "command.",
+    ),
+    Remedy(
         "PartitionMissing StartingOffsetsIncomplete",
         "Kafka's partitions and those of the spec, or of the checkpoint, differ. The driver "
         "checks every half minute.",

@@ -51,14 +51,13 @@ _PROTECTED_DIVISIONS = 2
 # which may have to fetch dependencies.
 _STEP_TIMEOUTS = {
     Action.START_SESSION: _LONG_STEP_SECONDS,
-    # Its calls have deadlines of their own, which grow with the partitions.
+    # A file server with thousands of files of state; and a thousand partitions, with which the
+    # deadlines of its questions to Kafka grow.
     Action.CHECK_CHECKPOINT: _LONG_STEP_SECONDS,
     Action.CHECK_QUERY: _LONG_STEP_SECONDS,
     Action.REPARTITION_STATE: _REPARTITIONING_SECONDS,
     Action.START_QUERY: _LONG_STEP_SECONDS,
     Action.DISCOVER: 300.0,
-    # A file server with thousands of files of state.
-    Action.CHECK_CHECKPOINT: 300.0,
 }
 _LOOK_SECONDS = 1.0
 _REPLACED = "The edited query takes the place of the one that ran"

@@ -321,6 +321,21 @@ def test_a_missing_output_topic_is_reported_and_waited_for(
         topics.wait_received(sink, range(10))
 
 
+def test_an_output_topic_that_can_never_take_a_record_is_reported(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """A producer waits two minutes for replicas that there are not, and says that some are away."""
+    source, sink = topics.make(), topics.make(config={"min.insync.replicas": "2"})
+    topics.send(source, range(10))
+    flow = number_flow(topics, source, sink, CONTINUOUS)
+    with running(flow, jvm, tmp_path, fast_recheck(flow)) as driver:
+        failure = wait_refused(driver, "TooFewReplicas").last_failure
+        assert failure is not None
+        assert "min.insync.replicas=1" in failure.message
+        topics.configure(sink, "min.insync.replicas", "1")
+        topics.wait_received(sink, range(10))
+
+
 def test_a_deleted_output_topic_is_reported(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     source, sink = topics.make(), topics.make()
     flow = number_flow(topics, source, sink, CONTINUOUS)

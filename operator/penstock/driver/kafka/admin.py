@@ -59,6 +59,16 @@ class Topic:
 
 
 @dataclass(frozen=True)
+class Replicas:
+    """The copies of a topic."""
+
+    assigned: int
+    """Of the partition with the fewest."""
+    needed: int
+    """So many have to be in sync, or the topic takes no record that waits for all of them."""
+
+
+@dataclass(frozen=True)
 class TransactionLog:
     """The topic in which the brokers keep the state of transactions."""
 
@@ -136,6 +146,14 @@ class Admin:
                 raise
             # Kafka's message is "Topic authorization failed.", without the topic.
             raise DriverError(replace(failure, message=f"{name}: {failure.message}")) from error
+
+    def replicas(self, name: str) -> Replicas:
+        """The copies of a topic that exists. May need rights on its configuration."""
+        asked = self._class("java.util.List").of(name)
+        described = self._client.describeTopics(asked).topicNameValues().get(name)
+        partitions = self._result(described).partitions()
+        needed = self._setting("TOPIC", name, "min.insync.replicas")
+        return Replicas(min(each.replicas().size() for each in partitions), int(needed or 1))
 
     def may_write(self, name: str) -> bool:
         """Whether the client's user may write to the topic, as far as the broker says it.

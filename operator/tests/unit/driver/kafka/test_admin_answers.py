@@ -10,7 +10,7 @@ from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka import admin, offsets
 from penstock.driver.kafka.admin import Admin
 from penstock.driver.kafka.offsets import Offsets, Partitions
-from penstock.driver.kafka.sink_topic import require_topic
+from penstock.driver.kafka.sink_topic import require_replicas, require_topic
 from testkit.streams.streams import kafka_source, stream
 
 
@@ -105,6 +105,42 @@ def test_an_output_topic(
         with pytest.raises(DriverError) as first:
             require_topic(brokers, "out", lambda: False)
         assert "gone" not in first.value.failure.message
+
+
+class Copies:
+    """Replaces an Admin: the replicas of a topic."""
+
+    def __init__(self, answer: admin.Replicas | Failure) -> None:
+        self._answer = answer
+
+    def replicas(self, name: str) -> admin.Replicas:
+        if isinstance(self._answer, Failure):
+            raise DriverError(self._answer)
+        return self._answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (admin.Replicas(assigned=1, needed=1), None),
+        (admin.Replicas(assigned=3, needed=2), None),
+        (admin.Replicas(assigned=1, needed=2), "TooFewReplicas"),
+        (NOT_ALLOWED, None),
+        (Failure("BrokerUnreachable", ""), "BrokerUnreachable"),
+    ],
+)
+def test_the_replicas_of_an_output_topic(
+    answer: admin.Replicas | Failure, reason: str | None
+) -> None:
+    copies = cast(admin.Admin, Copies(answer))
+    if reason is None:
+        require_replicas(copies, "out", "kafka:9092")
+        return
+    with pytest.raises(DriverError) as raised:
+        require_replicas(copies, "out", "kafka:9092")
+    assert raised.value.failure.reason == reason
+    if reason == "TooFewReplicas":
+        assert "--topic out --add-config min.insync.replicas=1" in raised.value.failure.message
 
 
 class Broker(Admin):

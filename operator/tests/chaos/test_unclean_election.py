@@ -51,7 +51,7 @@ def test_the_stream_goes_on_at_the_end_and_says_so(
 def _placed(topics: Topics, name: str, brokers: list[int], config: dict[str, str]) -> str:
     """A topic of one partition on these brokers, the first of which leads it."""
     admin = AdminClient({"bootstrap.servers": topics.bootstrap})
-    topic = NewTopic(name, replica_assignment=[brokers], config=config)
+    topic = NewTopic(name, 1, replica_assignment=[brokers], config=config)
     for future in admin.create_topics([topic], operation_timeout=30).values():
         future.result(60)
     wait_for("its leader", lambda: topics.leaders(name) == {brokers[0]})

@@ -225,8 +225,8 @@ def test_an_offset_outside_of_the_log(
     jvm_log: Path,
     tmp_path: Path,
 ) -> None:
-    """Retention overtook the reader: as Spark's reader does. Or the topic was created again, or cut:
-    then Spark's would skip what comes until the log has the offset.
+    """Retention overtook the reader: as Spark's reader does. Or the topic was created again, or
+    cut: then Spark's would skip what comes until the log has the offset.
     """
     source, sink = topics.make(1), topics.make(1)
     topics.send(source, range(30))

@@ -203,6 +203,7 @@ class FakeKubernetesApi:
         _merge_into(there, manifest)
         self.mutate(there)
         self._applied[ident] = copied(manifest)
+        self._applied[ident]["metadata"].pop("uid", None)  # which only says what object is meant
         if there != self.objects.get(ident):
             parts: Manifest = {
                 f"f:{name}": {} for name in manifest if name not in ("apiVersion", "kind")

@@ -30,6 +30,11 @@ class Problem:
     transient: bool = False
     """Whether another try may say something else: the process that judges texts gave no answer."""
 
+    def __post_init__(self) -> None:
+        """Who leaves a text to Spark has nothing against it, whatever a test would like."""
+        if self.reason == NOT_JUDGED and self.severity != "notice":
+            raise ValueError(f"{NOT_JUDGED} is a notice")
+
     def __str__(self) -> str:
         return self.message
 

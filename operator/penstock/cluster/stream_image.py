@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1.rollout import RolloutPolicy
-from penstock.cluster.lenient_fields import at, mapping, mappings, text
+from penstock.cluster.lenient_fields import at, mapping, mappings, text, timestamp
 from penstock.cluster.objects import Object
 from penstock.cluster.stream import Stream
 
@@ -41,6 +41,8 @@ class StreamImage:
     """Whether the status is about an earlier spec."""
     failed: bool
     """Whether the newest revision is given up."""
+    failed_at: datetime | None
+    """Since when, if that can be read."""
     known: bool
     """Whether an operator that knows rollouts has looked at it."""
     until: datetime | None
@@ -50,6 +52,10 @@ class StreamImage:
         """Whether it takes the operator's image, and has yet to get this one."""
         is_other = self.default not in ("", image)
         return is_other and not (self.named or self.stopped or self.finished)
+
+    def has(self, image: str) -> bool:
+        """Whether it takes the operator's image, and its newest revision is of this one."""
+        return self.default == image and not (self.named or self.stopped)
 
     @property
     def is_not_applied(self) -> bool:
@@ -107,6 +113,7 @@ class StreamImage:
             stalled=conditions.get("Stalled") == "True",
             edited=stream.generation != status.get("observedGeneration"),
             failed=rollout.get("failure") is not None,
+            failed_at=timestamp(at(rollout, "failure", "time")),
             known=bool(rollout),
             until=_deadline(rollout.get("startTime"), at(spec, "rollout", "deadline")),
         )

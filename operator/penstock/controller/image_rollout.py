@@ -1,4 +1,4 @@
-"""A new default image, for a few streams at a time, and for no more while it does not run.
+"""A new default image, for a few streams at a time, and for no more while too many do not run.
 
 What is where stands in the statuses, so another operator goes on from there.
 """
@@ -6,8 +6,8 @@ What is where stands in the statuses, so another operator goes on from there.
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from heapq import nsmallest
@@ -22,6 +22,7 @@ from penstock.cluster.stream import Stream
 from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
 from penstock.controller.children.revision import document
+from penstock.controller.status.outcome import IMAGE_AGAIN
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,10 @@ log = logging.getLogger(__name__)
 _COUNTED_FOR = timedelta(seconds=1)
 # As long as a rollout has by default: whoever is Stalled by then has another cause.
 _PATIENCE = timedelta(milliseconds=milliseconds(RolloutPolicy().deadline))
+# So many streams may fail with an image before it is taken for the cause, and of those with which
+# it runs one of so many more.
+_MAX_FAILURES = 3
+_READY_FOR_EACH_FAILURE = 10
 
 
 class ImageRollout:
@@ -58,8 +63,10 @@ class ImageRollout:
         self._places = 0.0
         """How many queries that have finished may begin their next run with it: an image alone does
         not run them again, so they have no turn."""
+        self._again: Key | None = None
+        """A stream with which it did not run, and whose turn it is once more."""
+        self._stopped_by: Set[Key] = frozenset()
         self._count_at = now()
-        self._culprit: Key | None = None
 
     def image_for(self, key: Key, stream: Stream) -> str:
         """The default image for a stream: the one that it has, until it is its turn."""
@@ -94,6 +101,16 @@ class ImageRollout:
         self._trying.add(key)
         return True
 
+    def is_due_again(self, key: Key) -> bool:
+        """Whether a stream that was given up with it gets it once more: a passing cause is over."""
+        if self._now() >= self._count_at:
+            self.count()
+        return key == self._again
+
+    def is_stopped_by(self, key: Key) -> bool:
+        """Whether no other stream gets it, and this is one of those with which it did not run."""
+        return key in self._stopped_by
+
     @contextmanager
     def reconciling(self, key: Key) -> Iterator[None]:
         """While a stream is: what `may_try_again` has allowed to it holds its place."""
@@ -109,9 +126,28 @@ class ImageRollout:
         """How many streams have another default image yet. From any thread."""
         return sum(stream.is_behind(self._image) for _, stream in self._streams())
 
+    def failures(self) -> tuple[Sequence[Key], bool]:
+        """The streams that were Ready, and are not with this image; and whether they are so many
+        that no other stream gets it. From any thread.
+        """
+        now, failed, ready = self._now(), list[Key](), 0
+        for key, stream in self._streams():
+            if stream.has(self._image):
+                ready += stream.last_ready == self._image
+                if stream.has_failed(now):
+                    failed.append(key)
+        return sorted(failed), self._may_fail(ready) <= len(failed)
+
+    def _may_fail(self, ready: int) -> int:
+        """How many may fail before it is taken for the cause, if it runs with so many streams."""
+        return max(_MAX_FAILURES, self._max_unavailable) + ready // _READY_FOR_EACH_FAILURE
+
     def count(self) -> None:
-        """Finds the streams whose turn it is, and wakes them; none while one does not run because
-        of this image.
+        """Finds the streams whose turn it is, and wakes them; none while too many do not run
+        because of this image.
+
+        Namespaces take turns, those first of which fewest streams try it or have failed: so one
+        tenant's outage, or intent, stops nobody else.
 
         Streams that were Ready and those that were not have places of their own: nobody can tell
         whether the image is why one of the latter does not run. So it keeps its place until its
@@ -120,57 +156,97 @@ class ImageRollout:
         now = self._now()
         self._count_at = now + _COUNTED_FOR
         streams = dict(self._streams())
-        busy, overdue, runs = self._let_through_at_work(streams), 0, False
+        busy, overdue, ready = Counter[bool](), 0, 0
+        failed: dict[Key, StreamImage] = {}
         waiting: dict[bool, list[Key]] = {True: [], False: []}
-        self._turns, self._places, self._room = (), 0, 0
+        at_work = Counter[str]()
+        for key, was_ready in self._let_through_at_work(streams):
+            busy[was_ready] += 1
+            at_work[key.namespace] += 1
         for key, stream in streams.items():
             if stream.is_behind(self._image):
                 if key not in self._let_through and stream.may_change(now):
                     waiting[stream.ready].append(key)
-            elif stream.named or stream.stopped or stream.default != self._image:
+            elif not stream.has(self._image):
                 continue
             elif stream.last_ready == self._image:
-                runs = True
+                ready += 1
             elif stream.has_failed(now):
-                self._stop_at(key)
-                return
+                failed[key] = stream
+                at_work[key.namespace] += 1
             elif stream.is_tried(now):
                 busy[stream.was_ready] += 1
+                at_work[key.namespace] += 1
             elif stream.until is not None:
                 overdue += not stream.was_ready
-        self._culprit = None
-        busy[False] += 0 if runs else overdue
+        left = self._may_fail(ready) - len(failed)
+        self._stop(failed if left <= 0 else ())
+        busy[False] += 0 if ready else overdue
+        room = max(0, min(self._max_unavailable, left) - busy[True])
+        others = max(0, self._max_unavailable - busy[False]) if left > 0 else 0
         self._turns = [
-            key
-            for ready, keys in waiting.items()
-            for key in nsmallest(max(0, self._max_unavailable - busy[ready]), keys)
+            *_in_turn(waiting[True], at_work, room),
+            *_in_turn(waiting[False], at_work, others),
         ]
-        self._room = self._max_unavailable - busy[True] - len(self._turns)
-        self._places = inf if runs else self._room
-        for key in self._turns:
+        self._room = max(0, room - len(self._turns))
+        self._places = self._room if left <= 0 or not ready else inf
+        is_idle = not (busy[True] or self._turns)
+        self._again = _due_again(failed, now) if is_idle else None
+        for key in (*self._turns, *filter(None, (self._again,))):
             self._wake(key)
 
-    def _let_through_at_work(self, streams: Mapping[Key, StreamImage]) -> Counter[bool]:
-        """How many of them hold a place that no status shows, by whether they were Ready. One to
-        which the image cannot be applied does not.
+    def _let_through_at_work(self, streams: Mapping[Key, StreamImage]) -> list[tuple[Key, bool]]:
+        """Those of them that hold a place that no status shows, with whether they were Ready. One
+        to which the image cannot be applied does not.
         """
-        busy = Counter[bool]()
+        busy = list[tuple[Key, bool]]()
         for key, (was_ready, since) in tuple(self._let_through.items()):
             stream = streams.get(key)
             if stream is None or key in self._trying:
-                busy[was_ready] += 1
+                busy.append((key, was_ready))
             elif stream.named or stream.stopped or stream.last_ready == self._image:
                 self.forget(key)
             elif stream.default != self._image and not stream.is_not_applied:
-                busy[was_ready] += not stream.stalled or self._now() < since + _PATIENCE
+                is_busy = not stream.stalled or self._now() < since + _PATIENCE
+                busy += [(key, was_ready)] if is_busy else []
         return busy
 
-    def _stop_at(self, key: Key) -> None:
-        if key != self._culprit:
+    def _stop(self, failed: Iterable[Key]) -> None:
+        """No other stream gets it because of these; each is woken, so that it says so."""
+        before, self._stopped_by = self._stopped_by, frozenset(failed)
+        for key in sorted(self._stopped_by - before):
             log.warning(
                 "no other stream gets the image %s: %s did not run with it", self._image, key
             )
-        self._culprit = key
+            self._wake(key)
+
+
+def _in_turn(keys: Iterable[Key], at_work: Counter[str], room: int) -> Iterator[Key]:
+    """So many of the keys, first those of namespaces with fewest at work; counts them there."""
+    of_namespace = defaultdict[str, list[Key]](list)
+    for key in keys:
+        of_namespace[key.namespace].append(key)
+    first = {name: nsmallest(room, found)[::-1] for name, found in of_namespace.items()}
+    for _ in range(room):
+        namespace = min(
+            (name for name, left in first.items() if left),
+            key=lambda name: (at_work[name], name),
+            default=None,
+        )
+        if namespace is None:
+            return
+        at_work[namespace] += 1
+        yield first[namespace].pop()
+
+
+def _due_again(failed: Mapping[Key, StreamImage], now: datetime) -> Key | None:
+    """A stream whose failure is long ago: each for a while, since one may have an invalid spec."""
+    due = sorted(
+        key
+        for key, stream in failed.items()
+        if stream.failed_at is not None and stream.failed_at + IMAGE_AGAIN <= now
+    )
+    return due[int(now.timestamp() / _PATIENCE.total_seconds()) % len(due)] if due else None
 
 
 class _LetThrough(NamedTuple):

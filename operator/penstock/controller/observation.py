@@ -48,6 +48,8 @@ class ObservedStream(Stream):
     """False if the process that judges texts gave no answer this time, and may the next."""
     given_up: Revision | None = None
     """What the spec says, if that was given up, and `desired` is the last that was Ready."""
+    again: bool = False
+    """Whether what was given up is tried once more."""
 
     @property
     def retains_checkpoint(self) -> bool:

@@ -49,7 +49,7 @@ from penstock.controller.planned_changes import (
 )
 from penstock.controller.status.conditions import reports_contest
 from penstock.controller.status.planned_status import least_status
-from penstock.controller.status.stream_events import event_manifest
+from penstock.controller.status.stream_events import event_manifest, image_stopped
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +88,8 @@ class _Known:
     """What runs in place of a revision that was given up, by a hash of what it was made from."""
     exists_until: datetime | None = None
     """Until when the stream that the cache shows is taken to exist."""
+    stops_image: bool = False
+    """Whether an event says that no other stream gets the new image because of this one."""
     driver_pod: tuple[str, str] | None = None
     """The UID and the version of the driver's pod that was last read anew."""
 
@@ -138,7 +140,7 @@ class Reconciler:
         self._images = ImageRollout(
             settings.default_image, settings.image_max_unavailable, self._own_images, now, wake
         )
-        metrics.show_image_waiting(self._images.count_waiting)
+        metrics.show_images(self._images)
         self._applier = Applier(api, now)
         self._known: defaultdict[Key, _Known] = defaultdict(_Known)
         self._running, self._counted_at = 0, datetime.min.replace(tzinfo=UTC)
@@ -174,7 +176,16 @@ class Reconciler:
                 await self._report(key, raw, error)
                 raise
             self._known[key].failing_since = None
-            return await self._publish(key, raw, planned)
+            return await self._publish(key, raw, self._with_image(key, planned))
+
+    def _with_image(self, key: Key, planned: PlannedChanges) -> PlannedChanges:
+        """The changes, with an event once the stream is why no other one gets the new image."""
+        known, stops = self._known[key], self._images.is_stopped_by(key)
+        is_new, known.stops_image = stops and not known.stops_image, stops
+        if not is_new:
+            return planned
+        event = image_stopped(self._settings.default_image)
+        return replace(planned, events=(*planned.events, event))
 
     async def _find(self, key: Key) -> Manifest | None:
         """The stream that the cache shows, or, every few minutes, the API server.
@@ -243,7 +254,8 @@ class Reconciler:
     ) -> tuple[ObservedStream, ObservedChildren]:
         stream = await self._parse(key, raw)
         if rollout.is_given_up(stream):
-            stream = await self._going_back(key, stream)
+            again = self._images.is_due_again(key)
+            stream = replace(stream, again=True) if again else await self._going_back(key, stream)
         desired = stream.desired
         config = naming.config_name(desired.name, desired.pod_hash) if desired else None
         return placed(stream, await observe_children(api, key, config))

@@ -83,7 +83,7 @@ def next_rollout(
     newest, before = stream.given_up or stream.desired, stream.status.rollout
     if newest is None:
         return before
-    is_new = before is None or before.revision != newest.spec_hash
+    is_new = before is None or before.revision != newest.spec_hash or stream.again
     if before is None or is_new:
         before = _begun(stream, newest, before)
     image = "" if newest.stream.spec.image else newest.image

@@ -67,6 +67,11 @@ LAG = STREAM.gauge(
     *_STREAM,
     unit="records",
 )
+IMAGE_FAILED = STREAM.gauge(
+    "image_failed",
+    "1 for a stream that was Ready, and is not with the operator's default image; none for others",
+    *_STREAM,
+)
 RECONCILE_FAILURES = STREAM.gauge(
     "reconcile_failures",
     "failed reconciles of this stream in a row; none after one that succeeded",
@@ -100,6 +105,11 @@ IMAGE_WAITING = OPERATOR.gauge(
     "image_waiting_streams",
     "streams that wait until it is their turn to get the operator's default image",
     unit="streams",
+)
+IMAGE_STOPPED = OPERATOR.gauge(
+    "image_rollout_stopped",
+    "1 while so many streams have failed with the operator's default image "
+    "(`penstock_stream_image_failed`) that no other one gets it, else 0",
 )
 WATCH_AGE = OPERATOR.gauge(
     "watch_age_seconds",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +40,16 @@ class MeasuredQueue(Protocol):
         """Failed reconciles in a row, of the streams that have any."""
 
 
+class MeasuredImages(Protocol):
+    """What is shown of the rollout of a default image. Prometheus asks in a thread of its own."""
+
+    def count_waiting(self) -> int:
+        """How many streams have yet to get it."""
+
+    def failures(self) -> tuple[Sequence[Key], bool]:
+        """The streams with which it did not run, and whether no other one gets it for that."""
+
+
 class OperatorMetrics:
     """Metrics of the operator itself, and of each existing stream."""
 
@@ -55,6 +65,7 @@ class OperatorMetrics:
         self._depth = described.QUEUE_DEPTH.gauge(self.registry)
         self._age = described.QUEUE_AGE.gauge(self.registry)
         self._image_waiting = described.IMAGE_WAITING.gauge(self.registry)
+        self._image_stopped = described.IMAGE_STOPPED.gauge(self.registry)
         self._watch_age = described.WATCH_AGE.gauge(self.registry)
         self._requests = described.API_REQUESTS.counter(self.registry)
         self._request_seconds = described.API_DURATION.histogram(self.registry)
@@ -68,9 +79,11 @@ class OperatorMetrics:
         for resource in ages():
             self._watch_age.labels(resource).set_function(partial(age_of, resource))
 
-    def show_image_waiting(self, count: Callable[[], int]) -> None:
-        """Shows how many streams wait for the default image of this process, while it leads."""
-        self._image_waiting.set_function(lambda: 0 if self._waits else count())
+    def show_images(self, images: MeasuredImages) -> None:
+        """Shows how far the default image of this process is, while it leads."""
+        self._image_waiting.set_function(lambda: 0 if self._waits else images.count_waiting())
+        self._image_stopped.set_function(lambda: 0 if self._waits else images.failures()[1])
+        self._streams.image_failures = lambda: () if self._waits else images.failures()[0]
 
     def take_over(self, queue: MeasuredQueue) -> None:
         """Shows this process as the one that reconciles, and its work queue."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -29,6 +29,7 @@ _GAUGES = (
     described.EXECUTORS,
     described.EPOCH,
     described.LAG,
+    described.IMAGE_FAILED,
     described.RECONCILE_FAILURES,
 )
 
@@ -51,6 +52,8 @@ class StreamMetrics(Collector):
         self.shown: dict[Key, Shown] = {}
         self.failures: Callable[[], Mapping[Key, int]] = dict
         """Failed reconciles in a row, of the streams that have any."""
+        self.image_failures: Callable[[], Iterable[Key]] = tuple
+        """The streams with which the default image did not run."""
 
     def collect(self) -> Iterator[Metric]:
         """All families, also those without a series; no stream can spoil those of the others."""
@@ -68,6 +71,8 @@ class StreamMetrics(Collector):
                 families[metric].add_metric([key.namespace, key.name, *labels], value)
         for key, count in sorted(self.failures().items()):
             families[described.RECONCILE_FAILURES].add_metric([key.namespace, key.name], count)
+        for key in self.image_failures():
+            families[described.IMAGE_FAILED].add_metric([key.namespace, key.name], 1)
         yield from families.values()
 
 

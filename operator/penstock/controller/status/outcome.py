@@ -12,6 +12,9 @@ from penstock.cluster.assessment import Assessment
 from penstock.contract import naming
 from penstock.contract.reason_table import APPLY_ELSEWHERE, HIGHER_GENERATION
 
+# How long after a stream did not run with the operator's image it gets that once more. Each time it
+# is away for a while, so not soon.
+IMAGE_AGAIN = timedelta(hours=6)
 CHANGED_BY_OTHERS = "ChangedByOthers"
 _ADOPT = "spec.checkpoint.volume.adopt"
 
@@ -127,8 +130,9 @@ def rolled_back(rollout: Rollout, revision: str) -> NotApplied:
     if rollout.default_image and rollout.last_ready_image not in (None, rollout.default_image):
         said = (
             f"The stream did not become Ready with {rollout.default_image}, the operator's image, "
-            f"and runs with {rollout.last_ready_image} again: {why} Install the operator with an "
-            "image that runs, or name one in spec.image"
+            f"and runs with {rollout.last_ready_image} again: {why} It tries once more after "
+            f"{IMAGE_AGAIN // timedelta(hours=1)} hours. Install the operator with an image that "
+            "runs, or name one in spec.image; to try at once, set spec.restartedAt"
         )
     else:
         said = (

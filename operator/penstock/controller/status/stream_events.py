@@ -62,6 +62,16 @@ def checkpoint_found(claim: str) -> StreamEvent:
     )
 
 
+def image_stopped(image: str) -> StreamEvent:
+    """The event for a stream that is one of too many with which a new default image did not run."""
+    return StreamEvent(
+        "Warning",
+        "ImageRolloutStopped",
+        f"No other stream gets the operator's image {image} while this one and others do not run "
+        "with it",
+    )
+
+
 def event_manifest(event: StreamEvent, stream: ObservedStream, now: datetime) -> Manifest:
     """The Event object.
 

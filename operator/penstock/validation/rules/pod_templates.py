@@ -14,9 +14,9 @@ from functools import cache
 from typing import Any
 
 from penstock import DISTRIBUTION
+from penstock.api import group_version
 from penstock.api.problem import NOT_JUDGED, FieldPath, Problem, dotted
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.contract import naming
 from penstock.validation.rules.pod_security import mappings
 
 _TYPES: dict[str, Any] = {
@@ -52,7 +52,7 @@ _CONTAINER = {
     "args": "Penstock sets the arguments",
 }
 # By these labels and annotations the operator finds its pods, and knows what they run.
-_OWN_KEYS = f"{naming.GROUP}/"
+_OWN_KEYS = f"{group_version.GROUP}/"
 _RESOURCES = ("cpu", "memory")
 # Kubernetes' own types have about fifteen levels. The API server stores ten thousand of them where
 # the schema declares none, and the operator's functions on templates are recursive.

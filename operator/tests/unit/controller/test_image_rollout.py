@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +10,18 @@ import pytest
 
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.cluster import kinds
+from penstock.cluster.kinds import Key
 from penstock.cluster.rest import ApiError
-from penstock.cluster.stream import holds
+from penstock.cluster.stream import Stream, holds
+from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
+from penstock.controller.image_rollout import ImageRollout
+from penstock.controller.status.outcome import IMAGE_AGAIN
 from penstock.controller.work_queue import WorkQueue
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
+from testkit.controller.fake_kubernetes_api import Clock
 
 SIZE, AT_ONCE = 5, samples.SETTINGS.image_max_unavailable
 NEW = "new:image"
@@ -71,6 +76,107 @@ def cannot_pull(streams: Sequence[FakeCluster], *images: str) -> None:
         stream.missing_images |= set(images)
 
 
+def failed(streams: Sequence[FakeCluster]) -> tuple[list[str], bool]:
+    """What the metrics say: the streams with which the image does not run, and if it is stopped."""
+    registry = streams[0].metrics.registry
+    streams[0].metrics.take_over(WorkQueue())
+    names = [
+        stream.key.name
+        for stream in streams
+        if registry.get_sample_value(
+            "penstock_stream_image_failed",
+            {"namespace": stream.key.namespace, "name": stream.key.name},
+        )
+    ]
+    return names, registry.get_sample_value("penstock_operator_image_rollout_stopped") == 1
+
+
+class Tenants:
+    """Streams of many namespaces, as far as their statuses tell, and what becomes of a new image.
+
+    `fails` says of which streams.
+    """
+
+    def __init__(self, keys: Sequence[Key], fails: Callable[[Key], bool]) -> None:
+        self.clock, self._fails = Clock(), fails
+        self.streams = {key: self._stream(samples.IMAGE, samples.IMAGE) for key in keys}
+        self.tried: list[Key] = []
+        self.rollout = ImageRollout(
+            NEW, AT_ONCE, self._seen, self.clock, lambda key: self._woken.append(key)
+        )
+        self._woken: list[Key] = []
+
+    def _seen(self) -> list[tuple[Key, StreamImage]]:
+        return [(key, StreamImage.of(raw)) for key, raw in self.streams.items()]
+
+    def _stream(self, default: str, last: str, **rollout: Any) -> Stream:
+        raw = samples.stored()
+        raw["status"] = {
+            "observedGeneration": 1,
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "rollout": {
+                "revision": "r", "wasReady": True, "defaultImage": default, "lastReadyImage": last,
+                **rollout,
+            },
+        }  # fmt: skip
+        return Stream(raw)
+
+    def go_on(self, rounds: int) -> None:
+        """Whoever is woken gets the image, and runs or fails at once."""
+        for _ in range(rounds):
+            self.clock.advance(5)
+            self.rollout.count()
+            for key in dict.fromkeys(self._woken):
+                image = self.rollout.image_for(key, self.streams[key])
+                if image != NEW or key in self.tried:  # who has failed is woken to say so
+                    continue
+                self.tried.append(key)
+                failure = {"reason": "Boom", "time": self.clock.text()}
+                self.streams[key] = (
+                    self._stream(NEW, samples.IMAGE, failure=failure)
+                    if self._fails(key)
+                    else self._stream(NEW, NEW)
+                )
+            self._woken.clear()
+
+
+def tenants(count: int, streams: int = 5) -> list[Key]:
+    return [
+        Key(f"team-{team:02}", f"flags-{number}")
+        for team in range(count)
+        for number in range(streams)
+    ]
+
+
+def test_one_tenant_stops_no_image_of_others() -> None:
+    """The first of all by its name, and by what it has: its Kafka is away, or it wants to."""
+    keys = tenants(10)
+    fleet = Tenants(keys, lambda key: key.namespace == "team-00")
+    fleet.go_on(100)
+    assert {key for key in keys if key.namespace != "team-00"} <= set(fleet.tried)
+    assert fleet.rollout.count_waiting() == 0, "nor of itself, where nearly all others run with it"
+
+
+def test_an_image_that_runs_for_nobody_reaches_no_more_than_a_few_tenants() -> None:
+    fleet = Tenants(tenants(10), lambda _: True)
+    fleet.go_on(100)
+    assert len({key.namespace for key in fleet.tried}) == len(fleet.tried) == AT_ONCE
+
+
+def test_an_image_that_every_second_stream_cannot_run_reaches_few() -> None:
+    fleet = Tenants(tenants(40), lambda key: key.name[-1] in "13")
+    fleet.go_on(100)
+    assert len(fleet.tried) < 20
+
+
+def test_a_few_in_a_hundred_stop_no_image() -> None:
+    """They have reasons of their own, each another one."""
+    keys = tenants(40)
+    fleet = Tenants(keys, lambda key: key.name == "flags-3" and key.namespace[-1] in "25")
+    fleet.go_on(200)
+    assert set(fleet.tried) == set(keys)
+
+
 def have_or_get(streams: Sequence[FakeCluster], name: str) -> list[str]:
     """The streams whose newest revision is of this image, also if it is given up."""
     return [
@@ -122,15 +228,82 @@ def test_a_mended_image_reaches_all() -> None:
     assert all(stream.condition("Stalled").status == "False" for stream in streams)
 
 
-def test_a_stream_that_fails_for_a_reason_of_its_own_can_be_taken_out_of_the_way() -> None:
+def test_a_stream_that_fails_for_a_reason_of_its_own_stops_nobody() -> None:
+    """Neither do two. It is said, and tried once more when its cause may be over."""
     streams = fleet()
     upgrade(streams)
-    cannot_pull(streams[:1], NEW)
+    cannot_pull(streams[:2], NEW)
     pass_time(streams, rounds=25, seconds=30)
-    assert len({image(stream) for stream in streams}) == 2
+    assert [image(stream) for stream in streams] == [*[samples.IMAGE] * 2, *[NEW] * (SIZE - 2)]
+    assert failed(streams) == (["flags-00", "flags-01"], False)
+    for stream in streams:
+        stream.missing_images.clear()
+    pass_time(streams, rounds=10, seconds=IMAGE_AGAIN.total_seconds() / 10 - 60)
+    assert image(streams[0]) == samples.IMAGE
+    assert pass_time(streams, rounds=20, seconds=60) == 1
+    assert {image(stream) for stream in streams} == {NEW}
+    assert failed(streams) == ([], False)
+    assert all(stream.condition("Stalled").status == "False" for stream in streams)
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["one operator", "others take over"])
+def test_streams_that_stop_an_image_are_named_and_tried_again(restarts: bool) -> None:
+    """So an outage of one tenant stops it for hours at most, and nobody needs to do anything."""
+    streams = fleet()
+    upgrade(streams)
+    cannot_pull(streams[:AT_ONCE], NEW)
+    pass_time(streams, rounds=25, seconds=30)
+    names = [stream.key.name for stream in streams[:AT_ONCE]]
+    assert failed(streams) == (names, True)
+    said = [it for it in streams[0].api.events if it["reason"] == "ImageRolloutStopped"]
+    assert sorted(it["regarding"]["name"] for it in said) == names
+    assert image(streams[-1]) == samples.IMAGE
+    for stream in streams:
+        stream.missing_images.clear()
+    streams[0].clock.advance(IMAGE_AGAIN.total_seconds())
+    for _ in range(10):
+        if restarts:
+            streams[0].restart_operator()
+        assert pass_time(streams, rounds=3, seconds=10) <= AT_ONCE
+    assert {image(stream) for stream in streams} == {NEW}
+    assert failed(streams) == ([], False)
+
+
+def test_an_image_that_still_does_not_run_is_tried_again_by_one_stream_after_the_other() -> None:
+    """One may still go back while the next one tries it."""
+    streams = fleet()
+    upgrade(streams)
+    cannot_pull(streams, NEW)
+    pass_time(streams, rounds=25, seconds=30)
+    for _ in range(2):
+        streams[0].clock.advance(IMAGE_AGAIN.total_seconds())
+        assert 1 <= pass_time(streams, rounds=40, seconds=60) <= 2
+        assert all(map(is_ready, streams))
+    assert len(touched(streams)) == AT_ONCE
+
+
+def test_a_stream_that_cannot_try_again_holds_up_no_other() -> None:
+    """Its spec is invalid meanwhile."""
+    streams = fleet(3)
+    upgrade(streams)
+    cannot_pull(streams, NEW)
+    pass_time(streams, rounds=25, seconds=30)
+    for stream in streams:
+        stream.missing_images.clear()
+    streams[0].apply(**samples.AGGREGATE)
+    streams[0].clock.advance(IMAGE_AGAIN.total_seconds())
+    pass_time(streams, rounds=40, seconds=60)
+    assert [image(stream) for stream in streams] == [samples.IMAGE, NEW, NEW]
+
+
+def test_streams_that_stop_an_image_can_be_taken_out_of_the_way() -> None:
+    streams = fleet()
+    upgrade(streams)
+    cannot_pull(streams[:AT_ONCE], NEW)
+    pass_time(streams, rounds=25, seconds=30)
     streams[0].apply(image=samples.IMAGE)
     pass_time(streams, rounds=25)
-    assert [image(stream) for stream in streams] == [samples.IMAGE, *[NEW] * (SIZE - 1)]
+    assert {image(stream) for stream in streams[AT_ONCE:]} == {NEW}
 
 
 def test_streams_that_do_not_run_wait_for_nobody_and_stop_nobody() -> None:
@@ -247,15 +420,16 @@ def test_an_edit_of_a_stream_that_tries_the_image_frees_no_place() -> None:
     assert len(touched(streams)) == AT_ONCE
 
 
-def test_a_culprit_that_is_suspended_stops_nobody() -> None:
+def test_culprits_that_are_suspended_stop_nobody() -> None:
     streams = fleet(10, rollout={"deadline": "30s"})
     upgrade(streams)
-    cannot_pull(streams[:1], NEW)
+    cannot_pull(streams[:AT_ONCE], NEW)
     pass_time(streams, rounds=9)
-    assert samples.IMAGE in {image(stream) for stream in streams[1:]}
-    streams[0].apply(suspend=True, rollout={"deadline": "30s"})
+    assert {image(stream) for stream in streams[AT_ONCE:]} == {samples.IMAGE}
+    for stream in streams[:AT_ONCE]:
+        stream.apply(suspend=True, rollout={"deadline": "30s"})
     pass_time(streams, rounds=20)
-    assert {image(stream) for stream in streams[1:]} == {NEW}
+    assert {image(stream) for stream in streams[AT_ONCE:]} == {NEW}
 
 
 def test_an_operator_that_knew_no_rollouts_is_replaced_with_a_new_image() -> None:

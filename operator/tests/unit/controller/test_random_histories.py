@@ -103,6 +103,27 @@ class Histories(RuleBasedStateMachine):
         self.good, self.seen = True, Restarts()
 
     @rule()
+    def replace_by_force(self) -> None:
+        """As `kubectl replace --force`: the same spec, as another stream, before anybody looks."""
+        spec = self.cluster.stream["spec"]
+        self.cluster.delete()
+        self.cluster.apply(**spec)
+        self.seen = Restarts()
+
+    @rule()
+    @precondition(lambda self: self.good)
+    def a_bad_edit_is_given_up_before_and_after_a_replacement(self) -> None:
+        """What the operator remembers of the stream before is of no use to the next one."""
+        spec = dict(self.cluster.stream["spec"])
+        failing = {**spec, "queryName": "fails"}
+        for _ in range(2):
+            self.everything_settles()
+            self.edit_with_what_does_not_run(failing, QueryState.FAILED)
+            self.everything_settles()
+            self.replace_by_force()
+            self.cluster.apply(**spec)
+
+    @rule()
     def operator_reconciles(self) -> None:
         """Ready is only True while a pod with the last applied spec exists."""
         behind = self.cluster.behind

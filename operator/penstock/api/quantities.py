@@ -37,6 +37,8 @@ SPARK_TO_KUBERNETES = (
     ("minutes", "m"), ("minute", "m"), ("min", "m"),
     ("hours", "h"), ("hour", "h"),
 )  # fmt: skip
+LONGEST_DURATION_MS = 100 * 365 * 24 * 3_600_000
+"""A hundred years: what is longer is as good as for ever, and may be no date any more."""
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 
@@ -79,10 +81,13 @@ def in_cores(quantity: str) -> Decimal:
 
 
 def milliseconds(duration: str) -> int:
-    """A duration in milliseconds, rounded down; ValueError shows the accepted spellings."""
+    """A duration in milliseconds, rounded down, and a hundred years at most; ValueError shows the
+    accepted spellings.
+    """
     if not re.fullmatch(DURATION_PATTERN, duration):
         raise ValueError(NOT_A_DURATION)
     for spark, kubernetes in SPARK_TO_KUBERNETES:
         duration = duration.replace(spark, kubernetes)
     parts = re.findall(r"([0-9.]+)([a-z]+)", duration)
-    return int(sum(Decimal(number) * _MILLISECONDS[unit] for number, unit in parts))
+    found = sum(Decimal(number) * _MILLISECONDS[unit] for number, unit in parts)
+    return min(int(found), LONGEST_DURATION_MS)

@@ -126,5 +126,5 @@ def _deadline(start: object, patience: object) -> datetime | None:
         begun = datetime.fromisoformat(text(start))
         lasts = milliseconds(text(patience) or RolloutPolicy().deadline)
         return begun.astimezone(UTC) + timedelta(milliseconds=lasts)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

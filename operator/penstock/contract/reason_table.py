@@ -138,7 +138,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "InvalidSpec InvalidPattern InvalidPodTemplate NullField NotOneSelect "
         "UnsupportedOperation UnknownColumn UnknownFunction InvalidSql SinkColumns SinkRouting "
-        "SinkFeedsSource QueryTooLarge MemorySinkInCluster",
+        "SinkFeedsSource SpecTooLarge QueryTooLarge MemorySinkInCluster",
         "Stalled: the spec cannot run. If the operator found it, the last valid spec keeps "
         "running, and Ready stays True while it does.",
         "Correct what the message names in the spec.",

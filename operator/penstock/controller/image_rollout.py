@@ -21,6 +21,7 @@ from penstock.cluster.lenient_fields import mapping
 from penstock.cluster.stream import Stream
 from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
+from penstock.controller.children.diff import content_hash
 from penstock.controller.children.revision import document
 from penstock.controller.status.outcome import IMAGE_AGAIN
 
@@ -55,6 +56,9 @@ class ImageRollout:
         self._wake = wake
         self._let_through = dict[Key, _LetThrough]()
         """Those that were not Ready with it yet."""
+        self._revisions = dict[Key, tuple[str, str]]()
+        """Of streams that have finished or were given up, with the image that they have; by a hash
+        of what each was made from."""
         self._trying = set[Key]()
         """Those of them to which it could not be applied, while they are reconciled with it."""
         self._room = 0
@@ -68,19 +72,33 @@ class ImageRollout:
         self._stopped_by: Set[Key] = frozenset()
         self._count_at = now()
 
+    def needs_revision(self, key: Key, stream: Stream) -> bool:
+        """Whether `learn_revision` is to be called before `image_for`."""
+        found = StreamImage.of(stream)
+        if found.named or found.default in ("", self._image):
+            return False
+        known, _ = self._revisions.get(key, ("", ""))
+        return (found.finished or found.failed) and known != _source(stream, found.default)
+
+    def learn_revision(self, key: Key, stream: Stream) -> None:
+        """Remembers a revision, for which a long document is written. From any thread."""
+        image = StreamImage.of(stream).default
+        self._revisions[key] = (_source(stream, image), _revision(stream, image))
+
     def image_for(self, key: Key, stream: Stream) -> str:
         """The default image for a stream: the one that it has, until it is its turn."""
         found = StreamImage.of(stream)
         if found.named or found.default in ("", self._image):
             return self._image
-        if found.finished and not _runs_again(stream, found.default):
+        _, revision = self._revisions.get(key, ("", ""))
+        if found.finished and not _runs_again(stream, revision):
             self.forget(key)
             return found.default
         if key not in self._let_through:
             if self._now() >= self._count_at:
                 self.count()
             if not (self._places > 0 if found.finished else key in self._turns):
-                return _image_that_it_has(stream, found)
+                return _image_that_it_has(stream, found, revision)
             self._places -= found.finished
             self._let_through[key] = _LetThrough(found.ready, self._now())
         return self._image
@@ -121,6 +139,7 @@ class ImageRollout:
 
     def forget(self, key: Key) -> None:
         self._let_through.pop(key, None)
+        self._revisions.pop(key, None)
 
     def count_waiting(self) -> int:
         """How many streams have another default image yet. From any thread."""
@@ -254,23 +273,27 @@ class _LetThrough(NamedTuple):
     since: datetime
 
 
-def _image_that_it_has(stream: Stream, found: StreamImage) -> str:
+def _image_that_it_has(stream: Stream, found: StreamImage, revision: str) -> str:
     """That of its newest revision; for an edit after one that was given up, of the last Ready."""
-    is_edited = found.failed and not _is_given_up(stream, found.default)
+    is_edited = found.failed and not _is_given_up(stream, revision)
     return found.last_ready or found.default if is_edited else found.default
 
 
-def _runs_again(stream: Stream, image: str) -> bool:
+def _runs_again(stream: Stream, revision: str) -> bool:
     """Whether an edit runs a query again that has finished, whatever its image."""
-    return not (stream.has_finished(_revision(stream, image)) or _is_given_up(stream, image))
+    return not (stream.has_finished(revision) or _is_given_up(stream, revision))
 
 
-def _is_given_up(stream: Stream, image: str) -> bool:
-    """Whether the spec was given up with this image."""
+def _is_given_up(stream: Stream, revision: str) -> bool:
+    """Whether this revision of the spec was given up."""
     rollout = stream.status.rollout
     if rollout is None or rollout.failure is None:
         return False
-    return rollout.revision == _revision(stream, image)
+    return rollout.revision == revision
+
+
+def _source(stream: Stream, image: str) -> str:
+    return content_hash([stream.manifest.get("spec"), image])
 
 
 def _revision(stream: Stream, image: str) -> str:

@@ -27,7 +27,7 @@ from penstock.controller.kubernetes.watch import Watch
 from penstock.controller.metrics import OperatorMetrics
 from penstock.controller.operator_settings import Settings
 from penstock.controller.reconciler import Reconciler
-from penstock.controller.standby import Standby
+from penstock.controller.standby import ShownStreams, Standby
 from penstock.controller.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 _CRD_POLL_SECONDS = 2.0
 # So long a start waits for the lists; what is not there by then is asked of the API server.
 _LISTS_SECONDS = 60.0
-# Python's parser of JSON, in kopf's watch and in the client, fails beyond its recursion limit, 1000
-# by default. The API server stores 10,000 levels where the schema declares none (podTemplate): so
-# one object could end the watch of all.
+# Python's parser of JSON fails beyond its recursion limit, 1000 by default. The API server stores
+# 10,000 levels where the schema declares none (podTemplate): so one object could end the watch of
+# all.
 _RECURSION_LIMIT = 30_000
 
 
@@ -55,8 +55,7 @@ def run(
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=log_level, handlers=[handler])
-    # Kopf logs every event that it receives, and aiohttp the kubelet's probes. The reconciler logs
-    # what changes.
+    # Kopf logs its own start, and aiohttp the kubelet's probes. The reconciler logs what changes.
     for noisy in ("kopf", "aiohttp.access"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
     metrics = OperatorMetrics()
@@ -126,6 +125,11 @@ async def operate(
 
         standby = Standby(make_reconciler, cache, queue, leads, is_watched)
         watches += _watches(api, cache, standby, settings)
+        streams = ShownStreams(standby, cache, settings.class_name)
+        watches += [
+            Watch(api, streams, kinds.STREAM, namespace, "", standby.stream_gone)
+            for namespace in settings.watch_namespaces or [""]
+        ]
         if wanted := settings.watch_namespace_selector:
             changed = standby.namespace_changed
             watches.append(Watch(api, selected, kinds.NAMESPACE, "", wanted, changed))
@@ -136,20 +140,16 @@ async def operate(
             metrics.take_over(queue)
             standby.take_over()
 
-        # These start before kopf: on its way out, kopf waits for tasks that started after it.
-        async with (
-            _watching(watches, stop),
-            _campaign(election, take_over, metrics.step_back),
-            queue.run(standby.reconcile, settings.queue.max_concurrent_reconciles),
-        ):
-            await handlers.watch(
-                standby,
-                configuration=configuration,
-                class_name=settings.class_name,
-                namespaces=settings.watch_namespaces,
-                ready=ready,
-                stop=stop,
-            )
+        @asynccontextmanager
+        async def alive() -> AsyncIterator[None]:
+            async with (
+                _watching(watches, stop),
+                _campaign(election, take_over, metrics.step_back),
+                queue.run(standby.reconcile, settings.queue.max_concurrent_reconciles),
+            ):
+                yield
+
+        await handlers.run(alive, configuration=configuration, ready=ready, stop=stop)
 
 
 def _watches(
@@ -204,7 +204,7 @@ def _campaign(
 
 
 async def _wait_for_crd(api: KubernetesApiClient, stop: asyncio.Event) -> None:
-    """Waits for the CustomResourceDefinition, because kopf looks it up only once, at its start."""
+    """Waits for the CustomResourceDefinition, which may be installed after the operator."""
     while not stop.is_set():
         try:
             if await api.serves_streams():

@@ -17,7 +17,7 @@ from penstock.api.v1alpha1.triggers import Trigger
 from penstock.cluster import kinds
 from penstock.cluster.assessment import RunningParts
 from penstock.cluster.kinds import Key, Kind, Manifest
-from penstock.cluster.lenient_fields import at, mapping
+from penstock.cluster.lenient_fields import at, count, mapping
 from penstock.cluster.objects import Claim, Event, Object, StatefulSet
 from penstock.cluster.pods import Pod
 from penstock.cluster.rest import ApiError
@@ -26,8 +26,10 @@ from penstock.contract import naming
 from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS, QueryState
 from penstock.controller.children.revision import Revision, resolve
 from penstock.controller.kubernetes.api_client import KubernetesReads
+from penstock.controller.kubernetes.bounded_objects import SPEC_BYTES
 from penstock.controller.operator_settings import Settings
 from penstock.validation import spec_check
+from penstock.validation.rules import spec_size
 from penstock.validation.schema_errors import describe_error
 
 T = TypeVar("T", bound=Object)
@@ -84,20 +86,23 @@ class ObservedStream(Stream):
 
 def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
     """A stream with its spec judged, which may wait for the process that judges texts."""
+    too_large = spec_size.refusal(count(raw.get(SPEC_BYTES)) or spec_size.measure(raw.get("spec")))
+    if too_large is not None:
+        return _refused(raw, (too_large,), settings)
     try:
         stream = ContinuousStream.model_validate(settings.stream_defaults.under(raw))
     except ValidationError as error:
-        return ObservedStream(
-            raw,
-            problems=tuple(describe_error(error)),
-            numbers_interval=settings.numbers_interval,
-        )
+        return _refused(raw, tuple(describe_error(error)), settings)
     judged = spec_check.judge(stream.spec, allowed=settings.pod_security)
     errors = tuple(each for each in judged if each.severity == "error")
     warnings = tuple(each for each in judged if each.severity == "warning")
     if stream.metadata.namespace == settings.namespace:
         errors = (_in_the_operators_namespace(stream.metadata.namespace), *errors)
     desired = None if errors else resolve(stream, raw, settings)
+    # Deep lists take ten times as much in YAML.
+    too_large = None if desired is None else spec_size.refusal(len(desired.document) // 2)
+    if too_large is not None:
+        return _refused(raw, (too_large,), settings)
     return ObservedStream(
         raw,
         desired,
@@ -106,6 +111,11 @@ def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
         settings.numbers_interval,
         judged=not any(each.transient for each in judged),
     )
+
+
+def _refused(raw: Manifest, problems: tuple[Problem, ...], settings: Settings) -> ObservedStream:
+    """A stream whose spec cannot be read."""
+    return ObservedStream(raw, problems=problems, numbers_interval=settings.numbers_interval)
 
 
 def _in_the_operators_namespace(namespace: str) -> Problem:

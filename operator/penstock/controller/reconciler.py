@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from penstock.cluster import kinds
@@ -52,6 +54,7 @@ from penstock.controller.status.planned_status import least_status
 from penstock.controller.status.stream_events import event_manifest, image_stopped
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _MAX_UNSENT_EVENTS = 20
 # So long reports alone need no look at all the objects, and a stream is taken to exist: as long as
@@ -61,6 +64,9 @@ _STEADY = timedelta(minutes=5)
 _NEVER_TAKEN = (400, 413, 422)
 # They only wait, one for each namespace at most.
 _THREADS = 64
+# Specs whose document is longer stay parsed for so many streams only: they take a MiB and more.
+_LARGE_CHARACTERS = 32_768
+_LARGE_PARSED = 16
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,8 @@ class Reconciler:
         self._parsing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By namespace; each as long as somebody waits for it or holds it."""
         self._threads = ThreadPoolExecutor(_THREADS, "parse")
+        self._large: OrderedDict[Key, None] = OrderedDict()
+        """The large specs that stay parsed, the last one last."""
 
     async def reconcile(self, key: Key) -> timedelta | None:
         """Reconciles one stream once and returns when to do it again; None if it is not its own.
@@ -188,9 +196,8 @@ class Reconciler:
         return replace(planned, events=(*planned.events, event))
 
     async def _find(self, key: Key) -> Manifest | None:
-        """The stream that the cache shows, or, every few minutes, the API server.
-
-        kopf does not say what a list no longer has.
+        """The stream that the cache shows, or, every few minutes, the API server: a watch may be
+        behind.
         """
         raw, now = await self._read(key, self._cache), self._now()
         if raw is None:
@@ -325,6 +332,8 @@ class Reconciler:
 
         One at a time for a namespace, so that a tenant with many slow texts delays no other.
         """
+        if self._images.needs_revision(key, Stream(raw)):
+            await self._in_thread(key, partial(self._images.learn_revision, key, Stream(raw)))
         default_image = self._images.image_for(key, Stream(raw))
         settings = replace(
             self._settings, default_image=default_image, numbers_interval=self._numbers_interval()
@@ -336,7 +345,17 @@ class Reconciler:
         parsed = await self._parse_anew(key, raw, settings)
         if parsed.desired is not None and parsed.judged:
             self._known[key].parsed = (source, replace(parsed, manifest={}))
+            self._forget_large(key, parsed.desired)
         return parsed
+
+    def _forget_large(self, key: Key, desired: Revision) -> None:
+        """Of large specs, which take ten times their size, only some stay parsed."""
+        self._large.pop(key, None)
+        if len(desired.document) > _LARGE_CHARACTERS:
+            self._large[key] = None
+        while len(self._large) > _LARGE_PARSED:
+            last, _ = self._large.popitem(last=False)
+            self._known[last].parsed = None
 
     def _numbers_interval(self) -> timedelta:
         """How often one status gets new numbers: the more streams run, the rarer."""
@@ -347,11 +366,12 @@ class Reconciler:
         return numbers_interval(self._settings.numbers_interval, self._running)
 
     async def _parse_anew(self, key: Key, raw: Manifest, settings: Settings) -> ObservedStream:
+        return await self._in_thread(key, partial(parse_stream, raw, settings))
+
+    async def _in_thread(self, key: Key, work: Callable[[], T]) -> T:
         lock = self._parsing.setdefault(key.namespace, asyncio.Lock())
         async with lock:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._threads, parse_stream, raw, settings
-            )
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _publish(self, key: Key, raw: Manifest, planned: PlannedChanges) -> timedelta | None:
         """Creates the events, then writes the status. Returns when to reconcile again.

@@ -5,11 +5,12 @@ An operator that waits for its turn watches like the leader, so it takes over wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
-from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.kinds import Key, Kind, Manifest
 from penstock.cluster.objects import Object
+from penstock.cluster.stream import Stream
 from penstock.controller.kubernetes.object_cache import ObjectCache
 from penstock.controller.reconciler import Reconciler
 from penstock.controller.work_queue import WorkQueue
@@ -52,12 +53,19 @@ class Standby:
 
     def stream_deleted(self, stream: Manifest) -> None:
         key = self._cache.remove(stream)
-        if key is not None and self._acts_on(key):
+        if key is not None:
+            self.stream_gone(key)
+
+    def stream_gone(self, key: Key) -> None:
+        """Queues a stream that the cache has no longer, so that the rest of it is forgotten."""
+        if self._acts_on(key):
             self._queue.add(key)
 
     def child_changed(self, key: Key) -> None:
-        """Queues the stream of an object, which the cache has."""
-        if self._acts_on(key):
+        """Queues the stream of an object. Without one, whoever may label an object could fill the
+        queue with names; a stream that comes later is queued by itself.
+        """
+        if self._cache.intent(key) is not None and self._acts_on(key):
             self._queue.add(key)
 
     def namespace_changed(self, namespace: Key) -> None:
@@ -84,3 +92,23 @@ class Standby:
         for key in filter(self._cache.is_edited, streams):
             self._queue.add(key, edit=True)
         self._queue.spread(streams)
+
+
+class ShownStreams:
+    """What the watch of the streams fills."""
+
+    def __init__(self, standby: Standby, cache: ObjectCache, class_name: str) -> None:
+        self._standby = standby
+        self._cache = cache
+        self._class_name = class_name
+
+    def put(self, manifest: Manifest, *, listed: bool = False) -> None:
+        if Stream(manifest).class_name == self._class_name:
+            self._standby.stream_changed(manifest, listed=listed)
+
+    def remove(self, manifest: Manifest) -> None:
+        if Stream(manifest).class_name == self._class_name:
+            self._standby.stream_deleted(manifest)
+
+    def retain(self, kind: Kind, namespace: str, listed: Iterable[Key]) -> Sequence[Key]:
+        return self._cache.retain(kind, namespace, listed)

@@ -17,7 +17,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.validation.reading.documents import Document, Loaded, load
 from penstock.validation.reading.files import STDIN, UnreadableFile, expand, read_file
 from penstock.validation.report import FileFinding, ValidationReport
-from penstock.validation.rules import metadata
+from penstock.validation.rules import metadata, spec_size
 from penstock.validation.rules.pod_security import PodSecurity
 from penstock.validation.schema_errors import describe_error, find_nulls
 from penstock.validation.spec_check import judge
@@ -92,6 +92,10 @@ def _problems(
 ) -> Iterator[Problem]:
     yield from metadata.find_problems(content)
     yield from find_nulls(content.get("spec"), ("spec",))
+    too_large = spec_size.refusal(spec_size.measure(content.get("spec")))
+    if too_large is not None:
+        yield too_large
+        return
     try:
         # Its metadata is judged already, and may have a generateName in place of a name.
         stream = ContinuousStream.model_validate({**content, "metadata": {"name": "judged"}})

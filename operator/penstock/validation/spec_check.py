@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
 from pydantic import ValidationError
 
 from penstock.api.problem import Problem
@@ -13,6 +16,9 @@ from penstock.validation.rules.pod_security import PodSecurity
 from penstock.validation.schema_errors import describe_error
 from penstock.validation.text_sandbox import judge_texts
 
+# Of one rule and one kind. A template may have a problem in each line.
+_MOST_PROBLEMS = 50
+
 
 def judge(
     spec: StreamSpec, *, local: bool = False, allowed: PodSecurity = PodSecurity.RESTRICTED
@@ -21,15 +27,32 @@ def judge(
 
     `allowed` is the Pod Security Standard that pods in the cluster must meet.
     """
-    found = [*judge_texts(spec), *kafka.find_problems(spec), *pod_templates.find_problems(spec)]
+    rules: list[Iterable[Problem]] = [
+        judge_texts(spec),
+        kafka.find_problems(spec),
+        pod_templates.find_problems(spec),
+    ]
     if not local:
-        found += [
-            *_check_memory_sink(spec),
-            *_check_ttl(spec),
-            *_check_size(spec),
-            *pod_security.find_problems(spec, allowed),
+        rules += [
+            _check_memory_sink(spec),
+            _check_ttl(spec),
+            _check_size(spec),
+            pod_security.find_problems(spec, allowed),
         ]
-    return [*found, *plain_credentials.find_problems(spec)]
+    rules.append(plain_credentials.find_problems(spec))
+    return [problem for rule in rules for problem in _first(rule)]
+
+
+def _first(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The first errors, and the first of what is none: no warnings hide an error."""
+    count = Counter[bool]()
+    for each in problems:
+        is_error = each.severity == "error"
+        count[is_error] += 1
+        if count[is_error] <= _MOST_PROBLEMS:
+            yield each
+        if count[True] > _MOST_PROBLEMS:
+            return
 
 
 def find_problems(spec: StreamSpec, *, local: bool = False) -> list[Problem]:

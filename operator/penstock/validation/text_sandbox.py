@@ -31,6 +31,8 @@ from penstock.validation.text_sandbox_process import (
 
 _WORKERS = 2
 _MAX_VERDICTS = 4096
+# Of all verdicts, which quote the texts.
+_MAX_VERDICT_BYTES = 16 << 20
 # The worker's limit counts processor time. This is for one that gets none, or waits.
 _PATIENCE_SECONDS = 30.0
 # -P: no module of the current folder may take the place of one of ours.
@@ -87,6 +89,8 @@ class Judge:
         for _ in range(workers):
             self._workers.put(Worker(command))
         self._verdicts: OrderedDict[bytes, tuple[Problem, ...]] = OrderedDict()
+        self._bytes = 0
+        """Of the messages in all verdicts."""
         self._lock = threading.Lock()
 
     def judge(self, spec: StreamSpec) -> tuple[Problem, ...]:
@@ -107,9 +111,10 @@ class Judge:
         finally:
             self._workers.put(worker)
         with self._lock:
+            self._bytes += _length(verdict) - _length(self._verdicts.get(key, ()))
             self._verdicts[key] = verdict
-            while len(self._verdicts) > _MAX_VERDICTS:
-                self._verdicts.popitem(last=False)
+            while len(self._verdicts) > _MAX_VERDICTS or self._bytes > _MAX_VERDICT_BYTES:
+                self._bytes -= _length(self._verdicts.popitem(last=False)[1])
         return verdict
 
     def close(self) -> None:
@@ -184,6 +189,10 @@ def _request(spec: StreamSpec) -> bytes:
 
 def _verdict(line: bytes) -> tuple[Problem, ...]:
     return tuple(Problem(**each) for each in json.loads(line))
+
+
+def _length(verdict: tuple[Problem, ...]) -> int:
+    return sum(len(each.message) for each in verdict)
 
 
 def _why(code: int) -> str:

@@ -32,6 +32,8 @@ class Revision:
     stream: ContinuousStream
     uid: str
     document: str
+    spec: Manifest
+    """What the document says of the spec."""
     spec_hash: str
     """The hash of the document."""
     pod_hash: str
@@ -69,12 +71,13 @@ def resolve(stream: ContinuousStream, raw: Manifest, settings: Settings) -> Revi
     """
     image = stream.spec.image or settings.default_image
     text = document(stream.metadata.name, stream.metadata.namespace, raw["spec"], image)
+    spec = spec_of_document(raw["spec"], image)
     pod_hash = content_hash(parts_of_pod({**raw["spec"], "image": image}, stream.spec))[:10]
-    return Revision(stream, Object(raw).uid, text, naming.spec_hash(text), pod_hash, settings)
+    return Revision(stream, Object(raw).uid, text, spec, naming.spec_hash(text), pod_hash, settings)
 
 
-def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
-    """What the driver reads: what the user has set, and the image.
+def spec_of_document(spec: Manifest, image: str) -> Manifest:
+    """The spec that the driver reads: what the user has set, and the image.
 
     No default is written out, so that the hash depends on nothing that another version of the
     operator might do otherwise.
@@ -82,11 +85,18 @@ def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
     Nor are the live fields, which the driver takes from the stream itself, also while an edit of
     others is judged or refused.
     """
+    return {**without_live(spec), "image": image}
+
+
+def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
+    """What the driver reads. Not on the event loop: PyYAML takes
+    half a second for the largest.
+    """
     content = {
         "apiVersion": _DOCUMENT_FORMAT,
         "kind": group_version.KIND,
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {**without_live(spec), "image": image},
+        "spec": spec_of_document(spec, image),
     }
     # Through JSON, because YAML would write a value that occurs twice as a reference.
     return yaml.safe_dump(json.loads(json.dumps(content)), sort_keys=True)
@@ -168,5 +178,5 @@ def controller_revision(desired: Revision, number: int, *, named: bool) -> Manif
         **made,
         "metadata": {**made["metadata"], "labels": labels, "annotations": annotations},
         "revision": number,
-        "data": {"spec": yaml.safe_load(desired.document)["spec"]},
+        "data": {"spec": desired.spec},
     }

@@ -19,6 +19,7 @@ from penstock.cluster.kinds import STREAM, Kind, Manifest, Ref, kind_of
 from penstock.cluster.lenient_fields import at, count, mapping, text
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
+from penstock.controller.kubernetes.bounded_objects import SMALL_BYTES, bounded, stub
 
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
 _READS = frozenset({"get", "list"})
@@ -26,9 +27,15 @@ _READS = frozenset({"get", "list"})
 _TIMEOUT_SECONDS = 30
 # Each has a connection, which takes 0.3 MiB (asyncio's buffer of TLS alone 0.25), and is kept.
 _MAX_CONCURRENT_REQUESTS = 64
-# Objects in one answer. With all 15,000 pods in one, the operator took 1.2 GB and its loop stood
-# still for 6 s (measured).
-_PAGE = 500
+# Objects in one answer: the first time, and at most. With all 15,000 pods in one, the operator took
+# 1.2 GB and its loop stood still for 6 s (measured).
+_FIRST_PAGE, _PAGE = 50, 500
+# A larger answer is not read on, and asked for again with fewer objects: a tenant's may have a few
+# MiB each. To parse so much takes a twentieth of a second and some 30 MiB.
+_PAGE_BYTES = 4 * 2**20
+# So much of the objects of one list is held whole; of what is beyond, only what it is.
+_LIST_BYTES = 8 * 2**20
+_LONGEST_LIST = 10_000
 # The API server sends a bookmark about every minute, so a watch that is silent for longer is dead.
 _SILENCE_SECONDS = 75
 # Of a watch's answer: an event. Objects have a few MiB at most, also where JSON escapes all of it.
@@ -47,6 +54,10 @@ class ApiCall:
     """The HTTP status of the answer; 0 if there was none."""
     seconds: float
     """With the wait for its turn."""
+
+
+class _AnswerTooLarge(Exception):
+    """An answer has more bytes than were to be read."""
 
 
 class KubernetesReads(Protocol):
@@ -141,8 +152,13 @@ class KubernetesApiClient:
             "labelSelector": rest.selector(labels),
             "fieldSelector": rest.selector(fields or {}),
         }
-        answer = await self._send("list", kind.plural, kind.path(namespace), query=query)
-        return rest.items(kind, answer)
+        found, read = list[Manifest](), 0
+        async for page, _, size in self._pages(kind, namespace, query):
+            read += size
+            found += page if read <= _LIST_BYTES else map(stub, page)
+            if len(found) >= _LONGEST_LIST:
+                break
+        return found
 
     async def pages(
         self, kind: Kind, namespace: str, selector: str
@@ -151,14 +167,33 @@ class KubernetesApiClient:
 
         It is error 410 if this takes longer than the API server keeps the version.
         """
-        more = ""
+        async for page, version, _ in self._pages(kind, namespace, {"labelSelector": selector}):
+            yield page, version
+
+    async def _pages(
+        self, kind: Kind, namespace: str, query: Mapping[str, str]
+    ) -> AsyncIterator[tuple[Sequence[Manifest], str, int]]:
+        """As `pages`, with the size of each answer in bytes."""
+        more, limit = "", _FIRST_PAGE
         while True:
-            query = {"labelSelector": selector, "limit": str(_PAGE), "continue": more}
-            answer = await self._send("list", kind.plural, kind.path(namespace), query=query)
-            yield rest.items(kind, answer), text(at(answer, "metadata", "resourceVersion"))
+            asked = {**query, "limit": str(limit), "continue": more}
+            most = _PAGE_BYTES if limit > 1 else None
+            try:
+                answer, size = await self._send_sized(
+                    "list", kind.plural, kind.path(namespace), query=asked, most=most
+                )
+            except _AnswerTooLarge:
+                limit = max(1, limit // 8)
+                continue
+            page = rest.items(kind, answer)
+            if size > SMALL_BYTES:
+                page = [bounded(each, is_stream=kind == STREAM) for each in page]
+            yield page, text(at(answer, "metadata", "resourceVersion")), size
             more = text(at(answer, "metadata", "continue"))
             if not more:
                 return
+            if size < _PAGE_BYTES // 4:
+                limit = min(_PAGE, limit * 2)
 
     async def events(
         self, kind: Kind, namespace: str, selector: str, version: str
@@ -193,6 +228,8 @@ class KubernetesApiClient:
                 found = mapping(event.get("object"))
                 if event.get("type") == "ERROR":
                     raise rest.refusal(count(found.get("code")), None, json.dumps(found))
+                if len(line) > SMALL_BYTES:
+                    found = bounded(dict(found), is_stream=kind == STREAM)
                 yield text(event.get("type")), dict(found)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise rest.unreachable(error) from error
@@ -242,13 +279,33 @@ class KubernetesApiClient:
         body: Mapping[str, Any] | None = None,
         content: str = "application/json",
     ) -> Manifest:
+        """The object in an answer."""
+        answer, size = await self._send_sized(
+            verb, resource, path, query=query, body=body, content=content
+        )
+        if size <= SMALL_BYTES:
+            return answer
+        return bounded(answer, is_stream=resource.partition("/")[0] == STREAM.plural)
+
+    async def _send_sized(
+        self,
+        verb: str,
+        resource: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content: str = "application/json",
+        most: int | None = None,
+    ) -> tuple[Manifest, int]:
+        """An answer, and its size in bytes. Raises _AnswerTooLarge above `most`."""
         started, code = time.perf_counter(), 0
         async with self._slots:
             if verb not in _READS and not self._may_write():
                 raise ApiError(0, "NotLeader", "another operator may have taken over")
             try:
-                answer, code = await self._request(_METHODS[verb], path, query, body, content)
-                return answer
+                data, code = await self._request(_METHODS[verb], path, query, body, content, most)
+                return rest.parse(data), len(data)
             except ApiError as error:
                 code = error.code
                 raise
@@ -262,14 +319,20 @@ class KubernetesApiClient:
         query: Mapping[str, str] | None,
         body: Mapping[str, Any] | None,
         content: str,
-    ) -> tuple[Manifest, int]:
+        most: int | None,
+    ) -> tuple[bytes, int]:
         """The answer and its HTTP status."""
         response = await self._open(method, path, query, body, content)
+        data = bytearray()
         try:
-            data = await response.read()
+            async for chunk in response.response.content.iter_any():
+                data += chunk
+                if most is not None and len(data) > most:
+                    response.response.close()
+                    raise _AnswerTooLarge
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise rest.unreachable(error) from error
-        return rest.parse(data), int(response.status)
+        return bytes(data), int(response.status)
 
     async def _open(
         self,

@@ -9,25 +9,25 @@ from __future__ import annotations
 import json
 import time
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Kind, Manifest, kind_of
-from penstock.cluster.lenient_fields import at
 from penstock.cluster.objects import Object
 from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
 from penstock.controller.kubernetes.api_client import KubernetesReads
+from penstock.controller.kubernetes.bounded_objects import slim
 
 # For so long an answer about an object that no watch shows is as good as new: there is none, or it
 # has not the labels of a stream, such as the ServiceAccount that a spec names.
 _ANSWER_SECONDS = 60.0
 _MANY_ANSWERS = 10_000
-# Who wrote an object and when is read, and whether it was the spec; which fields, a third of an
-# object, is not.
-_OF_MANAGED_FIELDS = ("manager", "operation", "subresource", "time")
+# So much of one namespace is held, which is all of four thousand streams. The rest is asked for
+# when it is needed.
+_NAMESPACE_BYTES = 48 * 2**20
 # Others of a kind are not watched. Executors are many, and matter only while cores are missing.
 WATCHED_LABELS: Mapping[Kind, Mapping[str, str]] = {
     kinds.POD: {naming.LABEL_COMPONENT: naming.COMPONENT_DRIVER}
@@ -38,8 +38,8 @@ WATCHED_LABELS: Mapping[Kind, Mapping[str, str]] = {
 class _Held:
     uid: str
     version: str
-    packed: bytes
-    """As compressed JSON: parsed, it would need ten times the memory."""
+    packed: bytes | None
+    """As compressed JSON: parsed, it would need ten times the memory. None: the server has it."""
     stream: Key | None
     image: StreamImage | None = None
     """Of a stream."""
@@ -60,6 +60,8 @@ class ObjectCache:
         self._monotonic = monotonic
         self._held: defaultdict[Kind, dict[Key, _Held]] = defaultdict(dict)
         self._of_stream: defaultdict[tuple[Kind, Key], set[Key]] = defaultdict(set)
+        self._bytes: Counter[str] = Counter()
+        """How much is held, by namespace."""
         self._listed: set[tuple[Kind, str]] = set()
         self._unshown: dict[Key, tuple[str, float]] = {}
         """The operator's last write to a stream, until the watch shows it, and since when."""
@@ -71,8 +73,8 @@ class ObjectCache:
         """Returns an object, or None if there is none; of what was not shown, a recent answer."""
         key = Key(namespace, name)
         held = self._held[kind].get(key)
-        if held is not None:
-            return _unpacked(held)
+        if held is not None and held.packed is not None:
+            return _unpacked(held.packed)
         until, answer = self._answers.get((kind, key), (0.0, None))
         if until > self._monotonic():
             return answer
@@ -97,7 +99,10 @@ class ObjectCache:
         if stream is None or fields or not is_listed or not watched.items() <= labels.items():
             return await self._api.list(kind, namespace, labels, fields)
         keys = self._of_stream.get((kind, Key(namespace, stream)), ())
-        return [_unpacked(self._held[kind][key]) for key in sorted(keys)]
+        packed = [self._held[kind][key].packed for key in sorted(keys)]
+        if None in packed:
+            return await self._api.list(kind, namespace, labels)
+        return [_unpacked(each) for each in packed if each is not None]
 
     def streams(self) -> Sequence[Key]:
         """The keys of all streams."""
@@ -165,13 +170,19 @@ class ObjectCache:
             known = held.version == found.version
             if known or not (listed or is_newer(found.version, held.version)):
                 return None
-        self._drop(kind, found.key)
+        # What may fail comes before what is held is dropped.
         stream = _stream_of(found)
         image = StreamImage.of(found) if kind is kinds.STREAM else None
         intent = None
         if kind is kinds.STREAM:  # the generation stands for the spec
             intent = hash((found.generation, str(found.labels), str(found.annotations)))
-        packed = _packed(manifest)
+        packed: bytes | None = _packed(manifest)
+        self._drop(kind, found.key)
+        size = len(packed or b"")
+        if self._bytes[found.namespace] + size > _NAMESPACE_BYTES:
+            packed = None
+        else:
+            self._bytes[found.namespace] += size
         self._held[kind][found.key] = _Held(found.uid, found.version, packed, stream, image, intent)
         if stream is not None:
             self._of_stream[kind, stream].add(found.key)
@@ -216,6 +227,8 @@ class ObjectCache:
     def _drop(self, kind: Kind, key: Key) -> None:
         self._answers.pop((kind, key), None)
         held = self._held[kind].pop(key, None)
+        if held is not None and held.packed is not None:
+            self._bytes[key.namespace] -= len(held.packed)
         if held is not None and held.stream is not None:
             of_stream = self._of_stream[kind, held.stream]
             of_stream.discard(key)
@@ -248,23 +261,8 @@ def is_newer(version: str, than: str) -> bool:
 
 def _packed(manifest: Manifest) -> bytes:
     # The fastest level: the others save less than a tenth of it (measured).
-    return zlib.compress(json.dumps(_slim(manifest), separators=(",", ":")).encode(), level=1)
+    return zlib.compress(json.dumps(slim(manifest), separators=(",", ":")).encode(), level=1)
 
 
-def _unpacked(held: _Held) -> Manifest:
-    return dict(json.loads(zlib.decompress(held.packed)))
-
-
-def _slim(manifest: Manifest) -> Manifest:
-    """The object without what nobody reads."""
-    managed = at(manifest, "metadata", "managedFields")
-    if not isinstance(managed, list):
-        return manifest
-    entries = [_slim_entry(entry) for entry in managed if isinstance(entry, dict)]
-    return {**manifest, "metadata": {**manifest["metadata"], "managedFields": entries}}
-
-
-def _slim_entry(entry: Manifest) -> Manifest:
-    kept = {name: entry[name] for name in _OF_MANAGED_FIELDS if name in entry}
-    of_spec = at(entry, "fieldsV1", "f:spec") is not None
-    return {**kept, "fieldsV1": {"f:spec": {}}} if of_spec else kept
+def _unpacked(packed: bytes) -> Manifest:
+    return dict(json.loads(zlib.decompress(packed)))

@@ -120,8 +120,7 @@ WATCH_AGE = OPERATOR.gauge(
 )
 API_REQUESTS = OPERATOR.counter(
     "api_requests_total",
-    "requests to the API server, by the HTTP status of the answer (`none`: no answer). The "
-    "watch of the streams, which kopf keeps open, is not counted",
+    "requests to the API server, by the HTTP status of the answer (`none`: no answer)",
     "verb",
     "resource",
     "code",

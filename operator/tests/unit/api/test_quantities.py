@@ -1,5 +1,6 @@
 """Durations and quantities, in the spellings of Kubernetes and of Spark."""
 
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -8,7 +9,14 @@ from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
 from pydantic import ValidationError
 
-from penstock.api.quantities import amount, in_bytes, in_cores, mebibytes, milliseconds
+from penstock.api.quantities import (
+    LONGEST_DURATION_MS,
+    amount,
+    in_bytes,
+    in_cores,
+    mebibytes,
+    milliseconds,
+)
 from penstock.api.v1alpha1.pods import ResourceAmounts
 
 
@@ -101,3 +109,11 @@ def test_an_unquoted_fraction_and_a_boolean_are_refused(cpu: object, words: str)
     """The API server refuses them as well."""
     with pytest.raises(ValidationError, match=words):
         ResourceAmounts.model_validate({"cpu": cpu})
+
+
+def test_no_duration_is_beyond_all_dates() -> None:
+    """A deadline that is none ended the reconciles of its stream."""
+    longest = milliseconds("999999999h " * 5 + "999999999h")
+    assert longest == LONGEST_DURATION_MS
+    assert datetime.now(UTC) + timedelta(milliseconds=longest)
+    assert milliseconds("8760h") == 365 * 24 * 3_600_000

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+import yaml
 
 from penstock.api.v1alpha1.status import StreamState
 from penstock.client.doctor.diagnosis import diagnose
@@ -445,3 +447,23 @@ def test_the_time_of_its_end_stays_also_when_its_revision_is_not_known(
     assert cluster.status.completion_time == ended
     cluster.clock.advance(5)
     assert cluster.reconcile() == []
+
+
+def test_no_yaml_is_written_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyYAML takes half a second for the largest spec, and seconds for a larger one: all streams
+    would wait, and the Lease with them.
+    """
+    writers = set[threading.Thread]()
+    write = yaml.safe_dump
+
+    def recorded(*values: Any, **options: Any) -> Any:
+        writers.add(threading.current_thread())
+        return write(*values, **options)
+
+    monkeypatch.setattr(yaml, "safe_dump", recorded)
+    cluster = finishes(**ONCE)
+    upgrade([cluster])
+    cluster.settle()
+    assert is_completed(cluster)
+    assert writers
+    assert threading.main_thread() not in writers

@@ -1,17 +1,15 @@
-"""The module that uses kopf: what it watches, and with which credentials."""
+"""The module that uses kopf: what it starts and ends, and with which credentials."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterable, Sized
+from collections.abc import AsyncIterator, Iterable, Sized
+from contextlib import asynccontextmanager
 from itertools import islice
-from urllib.parse import parse_qs, urlsplit
 
 import kopf
 import pytest
-from kopf._cogs.clients import api, fetching
-from kopf._cogs.structs import credentials, references
+from kopf._cogs.structs import credentials
 from kubernetes.aio.client import Configuration
 
 from penstock.controller import handlers
@@ -63,25 +61,7 @@ def test_kopf_writes_nothing_and_needs_no_right_beyond_streams() -> None:
     assert settings.scanning.disabled is True
 
 
-async def test_kopf_reads_many_objects_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All streams of a large cluster in one answer take more memory than the operator may use."""
-    asked: list[str] = []
-
-    async def get(url: str, **_: object) -> dict[str, object]:
-        asked.append(url)
-        return {"items": [], "metadata": {"resourceVersion": "1"}}
-
-    monkeypatch.setattr(api, "get", get)
-    streams = references.Resource("penstock.dev", "v1alpha1", "continuousstreams")
-    settings = handlers._settings()
-    chunks = fetching.fetch_objs(
-        settings=settings, resource=streams, namespace=None, logger=logging.getLogger()
-    )
-    assert [chunk async for chunk in chunks]
-    assert [parse_qs(urlsplit(url).query)["limit"] for url in asked] == [["500"]]
-
-
-def test_a_watched_namespace_that_is_gone_ends_no_operator() -> None:
+def test_a_request_of_kopf_that_fails_ends_no_operator() -> None:
     """kopf gives up after the last of its delays, and would end the work for all namespaces."""
     delays = handlers._settings().networking.error_backoffs
     assert isinstance(delays, Iterable)
@@ -90,3 +70,52 @@ def test_a_watched_namespace_that_is_gone_ends_no_operator() -> None:
         first = list(islice(delays, 50))
         assert first[0] == 1
         assert max(first) == first[-1] == 20
+
+
+NO_SERVER = Configuration(host="https://127.0.0.1:1")
+
+
+async def test_kopf_starts_the_work_and_ends_it() -> None:
+    """In the order in which the work itself wants to end, and before kopf is gone."""
+    seen: list[str] = []
+    ready, stop = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def alive() -> AsyncIterator[None]:
+        seen.append("begins")
+        yield
+        seen.append("ends")
+
+    running = asyncio.create_task(
+        handlers.run(alive, configuration=NO_SERVER, stop=stop, ready=ready)
+    )
+    await ready.wait()
+    assert seen == ["begins"]
+    stop.set()
+    await running
+    assert seen == ["begins", "ends"]
+
+
+async def test_what_fails_in_the_work_ends_kopf_and_is_raised() -> None:
+    """A watch never fails; if one did, nobody would see the streams of an operator that goes on."""
+    failing = asyncio.Event()
+
+    @asynccontextmanager
+    async def alive() -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+
+            async def fail() -> None:
+                await failing.wait()
+                raise RuntimeError("broken")
+
+            group.create_task(fail())
+            yield
+
+    ready = asyncio.Event()
+    running = asyncio.create_task(
+        handlers.run(alive, configuration=NO_SERVER, stop=asyncio.Event(), ready=ready)
+    )
+    await ready.wait()
+    failing.set()
+    with pytest.raises(ExceptionGroup):
+        await running

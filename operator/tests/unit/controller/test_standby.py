@@ -250,3 +250,15 @@ async def test_a_stream_that_loses_its_label_while_it_is_reconciled_is_known_for
     turns.watched.add(KEY.namespace)
     turns.standby.namespace_changed(Key("", KEY.namespace))
     assert turns.edits[-1] == KEY
+
+
+async def test_an_object_of_no_stream_fills_no_queue() -> None:
+    """Whoever may label a ConfigMap could give it a new name of a stream at each write."""
+    cluster = FakeCluster()
+    turns = Turns(cluster)
+    turns.leads = True
+    turns.standby.child_changed(OTHER)
+    assert turns.queued == []
+    turns.standby.stream_changed(cluster.api.put(samples.stored()), listed=True)
+    turns.standby.child_changed(KEY)
+    assert turns.queued == [KEY]

@@ -90,6 +90,44 @@ def test_no_pattern_stops_the_operator_or_validate(spec: dict[str, Any]) -> None
         check(load(json.dumps(raw).encode(), "stream.yaml"))
 
 
+K = 118_000
+MANY: dict[str, dict[str, Any]] = {
+    "fields that are not there": {**KAFKA_TO_KAFKA, **{f"a{n}": 1 for n in range(K // 12)}},
+    "fields of a template": changed(
+        KAFKA_TO_KAFKA,
+        "driver.podTemplate",
+        {"spec": {f"nodeSelekto{n}": 1 for n in range(K // 22)}},
+    ),
+    "containers without a name": changed(
+        KAFKA_TO_KAFKA,
+        "driver.podTemplate",
+        {"spec": {"containers": [{"nam": 1}] * (K // 10)}},
+    ),
+    "levels": changed(
+        KAFKA_TO_KAFKA, "driver.podTemplate", json.loads('{"a":' * 900 + "1" + "}" * 900)
+    ),
+    "options": changed(
+        KAFKA_TO_KAFKA, "source.kafka.options", {"k" * 899 + str(n): "1" for n in range(120)}
+    ),
+    "partitions": changed(
+        KAFKA_TO_KAFKA,
+        "source.kafka.startingOffsetsByPartition",
+        {"payments": {str(n): 2**62 for n in range(K // 29)}},
+    ),
+    "spaces": changed(KAFKA_TO_KAFKA, "driver.javaOptions", [" " * 4000] * 28),
+    "a great number": changed(KAFKA_TO_KAFKA, "executor.cores", 10**300),
+    "a long time": changed(KAFKA_TO_KAFKA, "rollout.deadline", "999999999h " * 5 + "999999999h"),
+    "a long name": changed(KAFKA_TO_KAFKA, "queryName", "a-" * (K // 2)),
+    "more than is read": changed(KAFKA_TO_KAFKA, "image", "x" * 3_000_000),
+}
+
+
+@pytest.mark.parametrize("spec", MANY.values(), ids=MANY)
+def test_no_size_or_number_costs_more_than_a_bounded_part(spec: dict[str, Any]) -> None:
+    """As much as fits the largest spec that is read, in each place that has its own rule."""
+    judged(spec)
+
+
 def test_a_pattern_that_reads_what_the_sink_writes_is_said() -> None:
     """Although it is matched in another process."""
     assert "SinkFeedsSource" in judged(with_pattern("flag.*|payments", "flags"))

@@ -6,12 +6,14 @@ integration/api/test_pod_security.py compares every rule with a real API server.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.cli import main
+from penstock.controller.main import _RECURSION_LIMIT
 from penstock.controller.observation import parse_stream
 from penstock.controller.operator_settings import Settings
 from penstock.validation.rules.pod_security import (
@@ -139,6 +141,12 @@ def test_a_template_of_another_shape_is_a_problem_of_its_stream(
     template: dict[str, Any], says: str
 ) -> None:
     """And no exception, which would leave no status."""
-    observed = parse_stream(samples.stored(executor={"podTemplate": template}), samples.SETTINGS)
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(_RECURSION_LIMIT)
+    raw = samples.stored(executor={"podTemplate": template})
+    try:
+        observed = parse_stream(raw, samples.SETTINGS)
+    finally:
+        sys.setrecursionlimit(before)
     assert observed.desired is None
     assert says in str(observed.problems[0])

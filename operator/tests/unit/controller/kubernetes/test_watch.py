@@ -24,16 +24,18 @@ from penstock.controller.health_page import health_page
 from penstock.controller.kubernetes import api_client
 from penstock.controller.kubernetes import watch as watch_module
 from penstock.controller.kubernetes.api_client import KubernetesApiClient
+from penstock.controller.kubernetes.bounded_objects import stub
 from penstock.controller.kubernetes.object_cache import ObjectCache
 from penstock.controller.kubernetes.selected_namespaces import SelectedNamespaces
 from penstock.controller.kubernetes.watch import Watch
 from penstock.controller.main import _watches
 from penstock.controller.metrics import OperatorMetrics
-from penstock.controller.standby import Standby
+from penstock.controller.standby import ShownStreams, Standby
 from penstock.controller.work_queue import WorkQueue
 from testkit.controller import samples
 from testkit.controller.fake_kubernetes_api import Clock, FakeKubernetesApi
 from testkit.kafka.broker import free_ports
+from testkit.wait import wait_for_async
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -231,29 +233,65 @@ async def server_of(listed: list[Manifest], lines: list[bytes]) -> AsyncIterator
         await runner.cleanup()
 
 
-async def test_the_lists_of_a_start_queue_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also without a lease: kopf's list is to come, and has all streams with their edits."""
-    queued: list[Key] = []
+async def test_the_lists_of_a_start_queue_nothing_but_streams(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What they show is no event: the takeover after them looks at each stream."""
     added: list[Key] = []
+    spread: list[Key] = []
 
     class Queue(WorkQueue):
         def add(self, key: Key, *, edit: bool = False) -> None:
             added.append(key)
 
-    async def watch(standby: Standby, **_: object) -> None:
-        queued.extend(added)
-        standby.child_changed(FLAGS)
+        def spread(self, keys: Sequence[Key]) -> None:
+            spread.extend(keys)
+
+    async def run(alive: Any, **_: object) -> None:
+        async with alive():
+            pass
 
     monkeypatch.setattr(main, "WorkQueue", Queue)
-    monkeypatch.setattr(handlers, "watch", watch)
-    async with server_of([role("a", 3)], []) as configuration:
+    monkeypatch.setattr(handlers, "run", run)
+    stream = {**samples.stored(), "status": {"observedGeneration": 1}}
+    async with server_of([role("a", 3), stream], []) as configuration:
         await main.operate(
             configuration,
             OperatorMetrics(),
             settings=samples.SETTINGS,
             stop=asyncio.Event(),
         )
-    assert (queued, added) == ([], [FLAGS])
+    assert (added, spread) == ([], [FLAGS])
+
+
+@pytest.mark.parametrize("code", [410, 500, 504])
+async def test_an_error_within_the_watch_of_the_streams_is_a_pause(
+    code: int, waits: list[float]
+) -> None:
+    """When an API server restarts its storage, kopf's own watch ended the leader and the other
+    operator alike.
+    """
+    error = {"type": "ERROR", "object": {"kind": "Status", "code": code, "message": "etcd"}}
+    queued = asyncio.Queue[Key]()
+
+    class Queue(WorkQueue):
+        def add(self, key: Key, *, edit: bool = False) -> None:
+            queued.put_nowait(key)
+
+    async def has_paused() -> bool:
+        return bool(waits)
+
+    async with api_server([samples.stored()], [json.dumps(error).encode() + b"\n"]) as api:
+        cache = ObjectCache(api)
+        nobody: Any = None
+        standby = Standby(lambda: nobody, cache, Queue(), lambda: True)
+        streams = ShownStreams(standby, cache, "")
+        watch = Watch(api, streams, kinds.STREAM, "", "", standby.stream_gone)
+        task = asyncio.create_task(watch.run())
+        assert await queued.get() == FLAGS
+        await wait_for_async("the pause", has_paused)
+        assert not task.done()
+        task.cancel()
 
 
 def line(found: Manifest) -> bytes:
@@ -261,7 +299,7 @@ def line(found: Manifest) -> bytes:
 
 
 async def test_an_object_of_six_megabytes_is_one_like_any_other() -> None:
-    """aiohttp's own lines end at four."""
+    """aiohttp's own lines end at four. Its content is nothing that Penstock would have written."""
     small = {**large_config_map(6), "data": {}}
     async with api_server([], [line(large_config_map(5)), line(small) * 2]) as api:
         seen = []
@@ -269,7 +307,7 @@ async def test_an_object_of_six_megabytes_is_one_like_any_other() -> None:
             seen.append((change, found))
             if len(seen) == 3:
                 break
-    assert seen == [("ADDED", large_config_map(5)), ("ADDED", small), ("ADDED", small)]
+    assert seen == [("ADDED", stub(large_config_map(5))), ("ADDED", small), ("ADDED", small)]
 
 
 async def test_a_line_that_never_ends_is_given_up_and_all_is_listed_anew(

@@ -9,13 +9,17 @@ from penstock.driver.reporting.metric_descriptions import DRIVER
 from testkit.operations.alert_rules import ALERTS, matchers, rules, words
 
 # What Prometheus or the monitors add to each series (docs/metrics.md, Scraping).
-TARGET_LABELS = frozenset({"namespace", "name", "pod", "job"})
+TARGET_LABELS = frozenset({"namespace", "name", "pod", "job", "instance"})
 # What others export, and the labels that our expressions may use of it.
 OTHERS = {
     f"kubelet_volume_stats_{name}": frozenset({"namespace", "persistentvolumeclaim"})
     for name in ("available_bytes", "capacity_bytes", "inodes_free", "inodes")
 } | {
     "up": frozenset({"namespace", "pod", "job"}),
+    # Of prometheus_client, by the operator.
+    "process_start_time_seconds": frozenset({"namespace", "pod", "job"}),
+    "process_cpu_seconds_total": frozenset({"namespace", "pod", "job"}),
+    "process_resident_memory_bytes": frozenset({"namespace", "pod", "job"}),
     "ALERTS": frozenset({"alertname", "alertstate", "severity", "namespace", "name"}),
 }
 RECORDED = {

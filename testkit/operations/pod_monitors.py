@@ -23,6 +23,13 @@ _RELABELING = {
     "separator": "separator",
     "modulus": "modulus",
 }
+_LIMITS = {
+    "bodySizeLimit": "body_size_limit",
+    "sampleLimit": "sample_limit",
+    "labelLimit": "label_limit",
+    "labelNameLengthLimit": "label_name_length_limit",
+    "labelValueLengthLimit": "label_value_length_limit",
+}
 
 
 def scrape_configs(monitors: Iterable[Object], targets_file: str) -> list[dict[str, Any]]:
@@ -33,6 +40,12 @@ def scrape_configs(monitors: Iterable[Object], targets_file: str) -> list[dict[s
             "honor_labels": endpoint.get("honorLabels", False),
             "file_sd_configs": [{"files": [targets_file]}],
             "relabel_configs": [*_relabelings(monitor, endpoint)],
+            "metric_relabel_configs": [*_own(endpoint.get("metricRelabelings", []))],
+            **{
+                ours: monitor["spec"][its]
+                for its, ours in _LIMITS.items()
+                if its in monitor["spec"]
+            },
         }
         for monitor in monitors
         for number, endpoint in enumerate(monitor["spec"]["podMetricsEndpoints"])
@@ -70,7 +83,11 @@ def _relabelings(monitor: Object, endpoint: Object) -> Iterator[dict[str, Any]]:
     yield _copy("pod_name", "pod")
     yield {"target_label": "job", "replacement": _key(monitor)}
     yield {"target_label": "endpoint", "replacement": endpoint["port"]}
-    for own in endpoint.get("relabelings", []):
+    yield from _own(endpoint.get("relabelings", []))
+
+
+def _own(relabelings: Iterable[Object]) -> Iterator[dict[str, Any]]:
+    for own in relabelings:
         yield {_RELABELING[field]: value for field, value in own.items()}
 
 

@@ -353,14 +353,15 @@ def _warnings(stream: ObservedStream, children: ObservedChildren) -> tuple[Probl
         problems.append(Problem(deleted.reason, deleted.message))
     has_commits = stream.status.epoch is not None
     begun = owner if owner and owner.checkpoint_location else claim
-    if begun and desired and has_commits and starts_elsewhere(desired, begun):
-        problems.append(_START_IGNORED)
     held = filter(None, map(why_held, children.applied()))
     problems.extend(Problem(each.reason, each.message) for each in held)
     if pod and owner and children.driver_account is None and pod.account_name != owner.name:
         problems.append(_account_missing(pod.account_name))
     if pod and pod.report and pod.report.warning:
         problems.append(Problem(pod.report.warning.reason, pod.report.warning.message))
+    # Last: the first one is the condition's reason, by which an alert finds what may be lost.
+    if begun and desired and has_commits and starts_elsewhere(desired, begun):
+        problems.append(_START_IGNORED)
     return tuple(problems)
 
 

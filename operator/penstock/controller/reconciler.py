@@ -13,6 +13,7 @@ from functools import partial
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
+from penstock.api.v1alpha1.status import StreamStatus
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.objects import ControllerRevision, Object, owned_by
@@ -50,7 +51,7 @@ from penstock.controller.planned_changes import (
     unapplied,
 )
 from penstock.controller.status.conditions import reports_contest
-from penstock.controller.status.planned_status import least_status
+from penstock.controller.status.planned_status import least_status, status_manifest
 from penstock.controller.status.stream_events import event_manifest, image_stopped
 
 log = logging.getLogger(__name__)
@@ -390,8 +391,9 @@ class Reconciler:
             log.info("%s: another client keeps changing the status: a second operator?", key)
             return wait
         await self._create_events(key, stream, planned)
+        shown = planned.status
         if planned.status_manifest is not None:
-            left = await self._write_status(key, stream, planned)
+            left, shown = await self._write_status(key, stream, planned)
             self._cache.wrote(left)
             if planned.status is not None and planned.status.rollout != stream.status.rollout:
                 self._images.count()
@@ -401,8 +403,8 @@ class Reconciler:
                 written.contest.undone()
             content = content_hash(left.get("status"))
             self._known[key].written = replace(written, content=content)
-        if planned.status is not None:
-            self._metrics.show(key, planned.status, stream.commit_interval)
+        if shown is not None:
+            self._metrics.show(key, shown, stream.commit_interval)
         return planned.requeue_after
 
     async def _create_events(
@@ -426,11 +428,14 @@ class Reconciler:
 
     async def _write_status(
         self, key: Key, stream: ObservedStream, planned: PlannedChanges
-    ) -> Manifest:
-        """Writes the status; the least of it if the API server refuses the whole."""
+    ) -> tuple[Manifest, StreamStatus | None]:
+        """Writes the status; the least of it if the API server refuses the whole.
+
+        Returns the object as it is then, and the status, which says so.
+        """
         assert planned.status_manifest is not None
         try:
-            return await self._api.apply_status(planned.status_manifest)
+            return await self._api.apply_status(planned.status_manifest), planned.status
         except ApiError as error:
             if error.code in (404, 409):
                 self._cache.forget_stream(stream.manifest)
@@ -439,7 +444,9 @@ class Reconciler:
             if not (error.refused or error.code == 500) or planned.status is None:
                 raise
             log.error("%s: the API server refused the status: %s", key, error)
-            return await self._api.apply_status(least_status(stream, planned.status, error.message))
+            least = least_status(stream, planned.status, error.message)
+            left = await self._api.apply_status(status_manifest(stream, least))
+            return left, planned.status.model_copy(update={"conditions": least.conditions})
 
     async def _report(self, key: Key, raw: Manifest, error: Exception) -> None:
         """Writes into the status that the stream could not be reconciled."""

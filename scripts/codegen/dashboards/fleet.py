@@ -57,8 +57,7 @@ FLEET = Dashboard(
                         _query(
                             "max by (alertname, severity, namespace, name) ("
                             'ALERTS{alertname=~"Penstock.+", alertstate="firing", <fleet>} or '
-                            'ALERTS{alertname=~"PenstockOperatorAbsent|PenstockLeaderLost'
-                            '|PenstockReconcileSlow|PenstockWatchSilent", alertstate="firing"})'
+                            'ALERTS{alertname=~"Penstock.+", alertstate="firing", name=""})'
                         ),
                     ),
                     kind="table",

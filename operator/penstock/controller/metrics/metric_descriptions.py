@@ -72,6 +72,12 @@ IMAGE_FAILED = STREAM.gauge(
     "1 for a stream that was Ready, and is not with the operator's default image; none for others",
     *_STREAM,
 )
+COMPLETION = STREAM.gauge(
+    "completion_timestamp_seconds",
+    "time at which an `availableNow` stream had read everything; none while it runs",
+    *_STREAM,
+    unit="seconds since 1970",
+)
 RECONCILE_FAILURES = STREAM.gauge(
     "reconcile_failures",
     "failed reconciles of this stream in a row; none after one that succeeded",
@@ -110,6 +116,17 @@ IMAGE_STOPPED = OPERATOR.gauge(
     "image_rollout_stopped",
     "1 while so many streams have failed with the operator's default image "
     "(`penstock_stream_image_failed`) that no other one gets it, else 0",
+)
+MEMORY_USED = OPERATOR.gauge(
+    "memory_working_set_bytes",
+    "memory that all processes of the container use, as the kubelet counts it; none without a "
+    "limit",
+    unit="bytes",
+)
+MEMORY_LIMIT = OPERATOR.gauge(
+    "memory_limit_bytes",
+    "the container's limit, at which the kernel ends it",
+    unit="bytes",
 )
 WATCH_AGE = OPERATOR.gauge(
     "watch_age_seconds",

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 from penstock import __version__
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.cluster.kinds import Key
 from penstock.controller.kubernetes.api_client import ApiCall
 from penstock.controller.metrics import metric_descriptions as described
+from penstock.controller.metrics.container_memory import ContainerMemory
 from penstock.controller.metrics.stream_metrics import Shown, StreamMetrics
 
 
@@ -58,6 +59,8 @@ class OperatorMetrics:
         self._streams = StreamMetrics()
         self._waits = False
         self.registry.register(self._streams)
+        self.registry.register(ContainerMemory())
+        ProcessCollector(registry=self.registry)
         described.BUILD_INFO.gauge(self.registry).labels(__version__).set(1)
         self._leader = described.LEADER.gauge(self.registry)
         self._reconciles = described.RECONCILES.counter(self.registry)

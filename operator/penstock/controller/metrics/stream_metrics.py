@@ -30,6 +30,7 @@ _GAUGES = (
     described.EPOCH,
     described.LAG,
     described.IMAGE_FAILED,
+    described.COMPLETION,
     described.RECONCILE_FAILURES,
 )
 
@@ -94,7 +95,7 @@ def _samples(shown: Shown) -> Iterator[_Sample]:
     if status.cores is not None:
         yield described.CORES, ("desired",), float(status.cores.desired)
         yield described.CORES, ("registered",), float(status.cores.registered)
-    committed = status.last_commit_time
+    committed, completed = status.last_commit_time, status.completion_time
     numbers = {
         described.COMMIT_INTERVAL: shown.commit_interval,
         described.LAST_COMMIT: committed.timestamp() if committed is not None else None,
@@ -102,6 +103,7 @@ def _samples(shown: Shown) -> Iterator[_Sample]:
         described.EXECUTORS: status.executors,
         described.EPOCH: status.epoch,
         described.LAG: status.lag,
+        described.COMPLETION: completed.timestamp() if completed is not None else None,
     }
     for metric, number in numbers.items():
         if number is not None:

@@ -88,8 +88,8 @@ def failed_status(
     return stream.status.model_copy(update={"conditions": conditions})
 
 
-def least_status(stream: ObservedStream, status: StreamStatus, refusal: str) -> Manifest:
-    """The manifest of the previous status with the new conditions, for one that was refused."""
+def least_status(stream: ObservedStream, status: StreamStatus, refusal: str) -> StreamStatus:
+    """The previous status with the new conditions, for one that was refused."""
     warning = f"The API server refused a part of the status: {refusal}"[:MAX_MESSAGE_CHARACTERS]
     conditions = [
         each.model_copy(update={"status": "True", "reason": "StatusRefused", "message": warning})
@@ -97,14 +97,13 @@ def least_status(stream: ObservedStream, status: StreamStatus, refusal: str) -> 
         else each
         for each in status.conditions
     ]
-    least = stream.status.model_copy(
+    return stream.status.model_copy(
         update={
             "observed_generation": status.observed_generation,
             "state": status.state,
             "conditions": conditions,
         }
     )
-    return status_manifest(stream, least)
 
 
 def _status(

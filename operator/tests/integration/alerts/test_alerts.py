@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,16 @@ import yaml
 from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.controller.children.stateful_set import driver_stateful_set
+from penstock.driver.reporting.metrics import (
+    MAX_EXECUTORS,
+    MAX_PARTITIONS,
+    MAX_REASONS,
+    Metrics,
+)
+from penstock.driver.spark.executor_metrics import ExecutorMetrics
 from testkit.controller import samples
 from testkit.operations.alert_rules import ALERTS, rules
+from testkit.operations.pod_monitors import scrape_configs
 from testkit.operations.runbooks import blocks
 from testkit.paths import CHECKOUT
 from testkit.tools import tool
@@ -89,14 +98,48 @@ def test_the_pod_monitors_set_the_labels_that_the_alerts_rely_on() -> None:
     operator, drivers = _rendered("podmonitor", "podMonitor.enabled=true,watchNamespaces={shop}")
     (endpoint,) = operator["spec"]["podMetricsEndpoints"]
     assert (endpoint["port"], endpoint["honorLabels"]) == ("metrics", True)
+    (job,) = endpoint["relabelings"]
+    assert job["targetLabel"] == "job"
+    assert job["replacement"].startswith("penstock-operator/")
     (endpoint,) = drivers["spec"]["podMetricsEndpoints"]
     template = driver_stateful_set(samples.desired())["spec"]["template"]
     wanted = drivers["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= template["metadata"]["labels"].items()
     ports = {port["name"]: port["containerPort"] for port in _ports(template)}
     assert ports[endpoint["port"]] == naming.METRICS_PORT
-    assert [rule["targetLabel"] for rule in endpoint["relabelings"]] == ["name"]
+    _, name, job = endpoint["relabelings"]
+    pod = naming.driver_pod_name("flags")
+    assert (re.fullmatch(name["regex"], pod) or [""])[1] == "flags"
+    assert (name["targetLabel"], job["targetLabel"]) == ("name", "job")
+    assert not job["replacement"].startswith("penstock-operator")
     assert drivers["spec"]["namespaceSelector"] == {"matchNames": ["shop"]}
+
+
+def test_what_a_drivers_page_may_hold_is_bounded_as_the_document_says() -> None:
+    """By the chart's defaults; its own page at its largest is below them."""
+    _, drivers = _rendered("podmonitor", "podMonitor.enabled=true")
+    (made,) = scrape_configs([drivers], "targets.json")
+    (text,) = blocks((CHECKOUT / "docs" / "metrics.md").read_text(), "")
+    documented = yaml.safe_load(text)["scrape_configs"][1]
+    limits = {name: value for name, value in documented.items() if name.endswith("_limit")}
+    assert len(limits) == 5
+    assert limits.items() <= made.items()
+    assert made["metric_relabel_configs"] == documented["metric_relabel_configs"]
+    assert _samples_of_the_largest_page() < limits["sample_limit"]
+
+
+def _samples_of_the_largest_page() -> int:
+    """Of as many partitions, executors and reasons as are shown."""
+    metrics, offsets = Metrics(), {"orders": dict.fromkeys(range(MAX_PARTITIONS), 1)}
+    metrics.set_offsets((offsets, offsets))
+    metrics.set_executors(
+        [ExecutorMetrics(str(number), *[1] * 7) for number in range(MAX_EXECUTORS)]
+    )
+    for number in range(2 * MAX_REASONS):
+        metrics.count_restart(f"Reason{number}")
+        for permanent in (False, True):
+            metrics.count_failure(f"Reason{number}", permanent=permanent)
+    return sum(len(metric.samples) for metric in metrics.registry.collect())
 
 
 def test_the_queries_of_the_runbooks_are_promql(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from socketserver import BaseServer
 from typing import Any
@@ -168,12 +169,97 @@ def test_the_fleet_shows_each_stream_and_its_lag(running: Prometheus) -> None:
         assert series["metric"].items() >= LABELS.items()
 
 
-def test_the_configuration_in_the_document_is_one_that_prometheus_reads(tmp_path: Path) -> None:
-    """But for how it finds pods, which Debian's Prometheus was built without."""
+HOSTILE = """
+penstock_operator_leader 1
+penstock_operator_leader{job="penstock-operator",namespace="penstock"} 1
+penstock_stream_state{job="penstock-operator",namespace="shop",name="flags",state="Running"} 1
+penstock_stream_condition{namespace="shop",name="flags",condition="Stalled",status="True"} 1
+penstock_driver_lag_seconds{namespace="shop",name="flags",job="penstock-operator"} 1000000
+up{namespace="shop"} 0
+"""
+
+
+def _pod(port: int, namespace: str, name: str, component: str, **labels: str) -> dict[str, Any]:
+    """What Kubernetes' discovery says of a pod."""
+    meta = {
+        "namespace": namespace,
+        "pod_name": name,
+        "pod_label_app_kubernetes_io_name": "penstock",
+        "pod_label_app_kubernetes_io_managed_by": "penstock",
+        "pod_label_app_kubernetes_io_component": component,
+        "pod_container_port_name": "metrics",
+        "pod_container_port_number": "8091",
+        **labels,
+    }
+    found = {f"__meta_kubernetes_{label}": value for label, value in meta.items()}
+    return {"targets": [f"127.0.0.1:{port}"], "labels": found}
+
+
+def test_the_page_of_a_driver_speaks_for_nobody_else_and_is_bounded(tmp_path: Path) -> None:
+    """By the document's configuration. A tenant serves what it likes beside an operator that does
+    not lead and an honest driver: operator's names, another stream's labels, a million series.
+    """
+    operator, driver = OperatorMetrics(), Metrics()
+    operator.step_back()
+    driver.set_lag_seconds(1.0)
+    series = 'penstock_driver_lag_seconds{{n="{}"}} 1\n'.format
+    million = "".join(map(series, range(1_000_000))).encode()
+    many = "".join(map(series, range(20_000))).encode()
+    pages = [
+        serve(0, {"/metrics": partial(_served, content)}, "127.0.0.1")
+        for content in (HOSTILE.encode(), million, many)
+    ]
+    server, _ = start_http_server(0, "127.0.0.1", registry=operator.registry)
+    honest = serve(0, metrics_page(driver), "127.0.0.1")
+    hostile, flood, crowd = (page.server_port for page in pages)
+    pods = [
+        _pod(server.server_port, "penstock", "penstock-operator-1", "operator"),
+        _pod(honest.server_port, "shop", "flags-driver-0", "driver"),
+        # It has taken the label of another stream.
+        _pod(hostile, "evil", "evil-driver-0", "driver", pod_label_penstock_dev_stream="flags"),
+        _pod(flood, "evil", "flood-driver-0", "driver"),
+        _pod(crowd, "evil", "crowd-driver-0", "driver"),
+        _pod(crowd, "evil", "no-stream", "driver"),
+    ]
+    config = _documented(pods)
+    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    shutil.copy(ALERTS, tmp_path)
+    with _closed(server, honest, *pages), running_prometheus(tmp_path, config) as running:
+        wait_for("each was scraped", lambda: len(running.query("up")) == 5)
+        wait_for("the alert", lambda: running.alerts("PenstockLeaderLost"))
+        wait_for("the hostile page", lambda: running.query('up{name="evil"} == 1'))
+        drivers = 'job="penstock-drivers"'
+        names = {it["metric"]["__name__"] for it in running.query(f'{{{drivers}, name="evil"}}')}
+        made = {name for name in names if name != "up" and not name.startswith("scrape_")}
+        assert made == {"penstock_driver_lag_seconds"}
+        (age,) = running.query('penstock_driver_lag_seconds{namespace="shop", name="flags"}')
+        assert age["value"][1] == "1"
+        assert {it["metric"]["name"] for it in running.query("up == 0")} == {"flood", "crowd"}
+        for name in ("flood", "crowd"):
+            assert running.query(f'penstock_driver_lag_seconds{{name="{name}"}}') == []
+        assert not running.alerts("PenstockStreamStalled")
+        assert not running.alerts("PenstockOperatorAbsent")
+
+
+def _served(content: bytes) -> tuple[int, str, bytes]:
+    return 200, "text/plain; version=0.0.4", content
+
+
+def _documented(pods: list[dict[str, Any]]) -> dict[str, Any]:
+    """The configuration in docs/metrics.md, but for how it finds pods.
+
+    Debian's Prometheus was built without that.
+    """
     (text,) = blocks((CHECKOUT / "docs" / "metrics.md").read_text(), "")
-    config = yaml.safe_load(text)
+    config: dict[str, Any] = yaml.safe_load(text)
     for job in config["scrape_configs"]:
         assert job.pop("kubernetes_sd_configs") == [{"role": "pod"}]
+        job["static_configs"] = pods
+    return config
+
+
+def test_the_configuration_in_the_document_is_one_that_prometheus_reads(tmp_path: Path) -> None:
+    config = _documented([])
     file = tmp_path / "prometheus.yml"
     file.write_text(yaml.safe_dump(config))
     shutil.copy(ALERTS, tmp_path)

@@ -195,6 +195,11 @@ def test_a_refused_status_is_reduced_to_its_conditions(
     assert cluster.state == StreamState.RESTARTING
     assert cluster.condition("Warning").reason == "StatusRefused"
     assert "status.lag" in cluster.condition("Warning").message
+    labels = {"namespace": "default", "name": "flags", "condition": "Warning", "status": "True"}
+    shown = cluster.metrics.registry.get_sample_value(
+        "penstock_stream_condition", {**labels, "reason": "StatusRefused"}
+    )
+    assert shown == 1  # an alert reads it there
 
 
 def test_an_event_that_the_server_refuses_delays_nothing_and_is_sent_later(

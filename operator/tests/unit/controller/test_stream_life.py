@@ -465,6 +465,22 @@ def test_an_edit_of_where_a_stream_starts_is_warned_of_once_it_has_commits(
     assert cluster.condition("Warning").status == "False"
 
 
+def test_what_may_be_lost_is_the_reason_of_the_warning_before_what_is_ignored(
+    cluster: FakeCluster,
+) -> None:
+    """An alert finds it by the reason."""
+    cluster.apply(**starting("earliest"))
+    cluster.settle()
+    assert cluster.condition("Warning").reason == "StartingOffsetsIgnored"
+    role = cluster.api.one(kinds.ROLE, "flags-driver")
+    role["metadata"] |= {"deletionTimestamp": cluster.clock.text(), "finalizers": ["a/b"]}
+    cluster.api.put(role)
+    cluster.reconcile()
+    warning = cluster.condition("Warning")
+    assert warning.reason == "HeldByFinalizers"
+    assert "docs/how-to/rewind.md" in warning.message
+
+
 def test_an_edit_of_where_a_stream_starts_counts_before_its_first_commit() -> None:
     cluster = FakeCluster()
     cluster.apply()

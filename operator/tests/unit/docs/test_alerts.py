@@ -31,6 +31,15 @@ def test_a_rule_names_only_series_and_labels_that_exist(rule: Rule) -> None:
     assert unknown(rule.expression) == []
 
 
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.name}-{rule.severity}")
+def test_a_rule_takes_what_the_operator_says_from_its_own_job_alone(rule: Rule) -> None:
+    """The page of a driver, which its tenant serves, may say it too."""
+    series = r"(?<![\w:])(?:penstock_stream|penstock_operator|process)_\w+\b(?!:)"
+    job = r'\{job=~"penstock-operator\.\*"'
+    assert re.findall(f"{series}(?!{job})", rule.expression) == []
+    assert not re.search(rf"\b(by|on|in)\b[^(]*{job}", rule.expression)
+
+
 @pytest.mark.parametrize("rule", ALERT_RULES, ids=lambda rule: f"{rule.name}-{rule.severity}")
 def test_an_alert_says_how_urgent_it_is_what_it_means_and_where_to_read_on(rule: Rule) -> None:
     assert rule.severity in ("warning", "critical")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from penstock.api.v1alpha1.status import (
     Cause,
@@ -19,6 +20,7 @@ from penstock.api.v1alpha1.status import (
 from penstock.cluster.kinds import Key
 from penstock.controller.kubernetes.api_client import ApiCall
 from penstock.controller.metrics import OperatorMetrics
+from penstock.controller.metrics.container_memory import ContainerMemory
 from testkit.controller import samples
 
 KEY = Key("shop", "flags")
@@ -79,6 +81,54 @@ def test_what_alerts_need_of_a_stream_comes_from_its_status() -> None:
     assert of_stream(metrics, "cores", kind="desired") == 4
     assert of_stream(metrics, "cores", kind="registered") == 3
     assert of_stream(metrics, "restarts_total", level="query") == 0
+
+
+def test_when_a_nightly_stream_completed_is_shown_until_it_runs_again() -> None:
+    metrics = OperatorMetrics()
+    metrics.show(KEY, StreamStatus(mode="AvailableNow", completion_time=samples.T0))
+    assert of_stream(metrics, "completion_timestamp_seconds") == TIME
+    metrics.show(KEY, StreamStatus(mode="AvailableNow"))
+    assert of_stream(metrics, "completion_timestamp_seconds") is None
+
+
+def test_the_operator_shows_what_prometheus_needs_to_see_it_restart() -> None:
+    metrics = OperatorMetrics()
+    assert metrics.registry.get_sample_value("process_start_time_seconds")
+    assert metrics.registry.get_sample_value("process_resident_memory_bytes")
+
+
+def of_container(root: Path) -> tuple[float | None, float | None]:
+    registry = CollectorRegistry()
+    registry.register(ContainerMemory(root))
+    names = ("limit_bytes", "working_set_bytes")
+    limit, used = (registry.get_sample_value(f"penstock_operator_memory_{it}") for it in names)
+    return limit, used
+
+
+def test_the_memory_of_the_container_is_what_the_kernel_counts(tmp_path: Path) -> None:
+    """In the files of both versions of control groups; without a limit nothing is shown."""
+    second, first = tmp_path / "second", tmp_path / "first"
+    (first / "memory").mkdir(parents=True)
+    second.mkdir()
+    assert of_container(second) == (None, None)
+    for name, text in {
+        "memory.max": "536870912\n",
+        "memory.current": "104857600\n",
+        "memory.stat": "anon 90000000\nfile 9000000\ninactive_file 4857600\n",
+    }.items():
+        (second / name).write_text(text)
+    assert of_container(second) == (536870912, 100_000_000)
+    (second / "memory.max").write_text("max\n")
+    assert of_container(second) == (None, None)
+    for name, text in {
+        "memory.limit_in_bytes": "536870912\n",
+        "memory.usage_in_bytes": "104857600\n",
+        "memory.stat": "cache 9000000\ntotal_inactive_file 4857600\n",
+    }.items():
+        (first / "memory" / name).write_text(text)
+    assert of_container(first) == (536870912, 100_000_000)
+    (first / "memory/memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert of_container(first) == (None, None)
 
 
 def test_what_is_not_known_has_no_series() -> None:

@@ -84,14 +84,14 @@ def sink_options(
     }
 
 
-def epoch_problem(spec: StreamSpec) -> str | None:
+def epoch_problem(spec: StreamSpec, longest_ms: int = DEFAULT_LONGEST_MS) -> str | None:
     """Why a function in Python cannot be committed at the end of each epoch; None if it can."""
     assert spec.sink.kafka is not None
     if spec.trigger.continuous is None:
         return None
     interval = spec.trigger.continuous.checkpoint_interval
     told = told_timeout(spec.sink.kafka.options)
-    most = DEFAULT_LONGEST_MS if told is None else told
+    most = longest_ms if told is None else told
     if milliseconds(interval) < most:
         return None
     return (

@@ -127,7 +127,11 @@ def lacks_penstock_kafka(spark: SparkSession, spec: StreamSpec) -> StreamWarning
     )
 
 
-def check(frame: DataFrame, spec: StreamSpec) -> None:
+def check(
+    frame: DataFrame,
+    spec: StreamSpec,
+    longest_transaction_ms: int = transactions.DEFAULT_LONGEST_MS,
+) -> None:
     """Raises AnalysisException if the engine does not support the query; QueryNotPossible if the
     sink does not take its columns, or dead letters or transactions are not possible.
 
@@ -170,20 +174,20 @@ def check(frame: DataFrame, spec: StreamSpec) -> None:
         )
         raise QueryNotPossible(Failure(reason, message, permanent=True))
     if spec.sink.exactly_once:
-        _check_transactions(frame, spec)
+        _check_transactions(frame, spec, longest_transaction_ms)
     columns = [Column(name, simple_type) for name, simple_type in frame.dtypes]
     if problems := find_column_problems(columns, spec.sink):
         raise QueryNotPossible(Failure("SinkColumns", "; ".join(problems), permanent=True))
 
 
-def _check_transactions(frame: DataFrame, spec: StreamSpec) -> None:
+def _check_transactions(frame: DataFrame, spec: StreamSpec, longest_ms: int) -> None:
     """Raises QueryNotPossible if a task writes what other tasks have read, or for too long.
 
     A join with a table may be such a query or not, by Spark's choice: then the task refuses it.
     """
     shuffling = sorted(set(map(_name, _operators(frame))) & _SHUFFLING)
     reads = number_of_reads(frame)
-    too_long = transactions.epoch_problem(spec)
+    too_long = transactions.epoch_problem(spec, longest_ms)
     if too_long is not None and reads_ahead(frame, spec.sink):
         raise _no_transactions(too_long)
     if keeps_state(frame):

@@ -456,7 +456,7 @@ class QueryRuntime:
             self.session, spec, self._environment, self._starting, partitions, leave_out
         )
         self._planned, self._planned_count = wanted.by_topic, wanted.size.partitions
-        query.check(frame, spec)
+        query.check(frame, spec, self._transactions.longest_ms)
         used, contents = self._generations.batch_known_elsewhere(), self._checkpoint.contents()
         query.check_continues(frame, contents, used)
         if used is not None:

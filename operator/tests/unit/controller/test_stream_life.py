@@ -291,6 +291,22 @@ def test_a_pod_whose_service_account_was_made_again_is_replaced_once(cluster: Fa
     assert cluster.api.writes.count("delete Pod") == 1
 
 
+def test_what_a_driver_does_without_is_a_warning_as_long_as_it_does() -> None:
+    """A transaction that stays open in its source, for one: it is Ready, and has no lag."""
+    cluster = FakeCluster()
+    cluster.apply()
+    cluster.settle()
+    cluster.report(warning={"reason": "SourceHeldByTransaction", "message": "partition 0 of in"})
+    cluster.settle()
+    warning = cluster.condition("Warning")
+    assert (warning.status, warning.reason) == ("True", "SourceHeldByTransaction")
+    assert cluster.condition("Ready").status == "True"
+    assert cluster.api.events[-1]["reason"] == "SourceHeldByTransaction"
+    cluster.report(warning=None)
+    cluster.settle()
+    assert cluster.condition("Warning").status == "False"
+
+
 def test_a_pod_with_an_account_of_the_user_is_replaced_when_that_is_made_again() -> None:
     cluster = FakeCluster()
     account: dict[str, Any] = {

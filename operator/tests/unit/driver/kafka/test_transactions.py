@@ -105,6 +105,10 @@ def test_brokers_may_allow_less() -> None:
         spec = stream(kafka_source(), sink, trigger=trigger).spec
         options = sink_options(spec, NAMES, longest_ms=300_000)
         assert options["kafka.transaction.timeout.ms"] == expected
+    six = {"continuous": {"checkpointInterval": "6m"}}
+    ahead = stream(kafka_source(), sink, trigger=six).spec
+    assert epoch_problem(ahead) is None
+    assert "aborts it after 300 s" in (epoch_problem(ahead, longest_ms=300_000) or "")
     assert timeout_problem(None, 300_000) is None
     assert timeout_problem(300_000, 300_000) is None
     assert "is 300001, and the brokers allow 300000" in (timeout_problem(300_001, 300_000) or "")

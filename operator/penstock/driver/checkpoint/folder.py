@@ -327,6 +327,11 @@ class CheckpointFolder:
         with self.files.errors():
             return Logs.read(self._read()).reads
 
+    def planned(self) -> dict[int, Offsets]:
+        """Where a batch ends that is planned and not committed, by source; empty if none is."""
+        with self.files.errors():
+            return Logs.read(self._read()).planned
+
     def first_offsets(self) -> Offsets | None:
         """The offsets of the stream's first start; None before it.
 

@@ -101,6 +101,15 @@ class Logs:
         return {n: offsets for n, offsets in found.items() if offsets is not None}
 
     @property
+    def planned(self) -> dict[int, Offsets]:
+        """Where a batch ends that is planned and not committed, by source; empty if none is."""
+        newest = max(self.offsets, default=None)
+        if newest is None or newest == self.epoch:
+            return {}
+        found = dict(enumerate(self.offsets[newest].kafka))
+        return {n: offsets for n, offsets in found.items() if offsets is not None}
+
+    @property
     def files(self) -> dict[str, bytes]:
         """All of them: in this order a log has nothing that would skip records."""
         metadata = {} if self.metadata is None else {METADATA: self.metadata}

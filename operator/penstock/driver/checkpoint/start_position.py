@@ -66,7 +66,8 @@ def check_for_data_loss(
     elif repair.after is not None:
         merge = later_of_both if begins_anew else latest
         right = {n: read_on(of_read, merge)[1] for n, of_read in reads.items()}
-        if right != reads or data_loss.is_new_and_begins_late(offsets, now):
+        changes = right != reads or data_loss.is_new_and_begins_late(offsets, now)
+        if changes or _is_held(folder.planned(), right, now):
             right = {n: data_loss.of_all_partitions(of_read, now) for n, of_read in right.items()}
             folder.replace_offsets(right)
     # In this order: a crash after any of these steps loses none of those before it, and while the
@@ -117,6 +118,24 @@ def _still_named(offsets: Offsets, kafka: KafkaSource, source: SourceMonitor) ->
         topic: {n: at for n, at in offsets[topic].items() if not assigned or n in assigned[topic]}
         for topic in source.named(offsets)
     }
+
+
+def _is_held(
+    planned: Mapping[int, Offsets], starts: Mapping[int, Offsets], now: KafkaSnapshot
+) -> bool:
+    """Whether a planned batch has records that an open transaction holds back from its reader.
+
+    It was planned when the stream read uncommitted records too. Spark would take them for lost.
+    """
+    if now.beyond is None:
+        return False
+    return any(
+        at > max(now.newest.get(topic, {}).get(n, at), starts.get(source, {}).get(topic, {})[n])
+        for source, ends in planned.items()
+        for topic, of_topic in ends.items()
+        for n, at in of_topic.items()
+        if n in starts.get(source, {}).get(topic, {})
+    )
 
 
 def _removes(written: Offsets, kafka: KafkaSource, source: SourceMonitor) -> bool:

@@ -8,6 +8,7 @@ import java.util.Set;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.LogTruncationException;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
@@ -56,6 +57,10 @@ final class PartitionLog {
   private long sought;
   /** The last offset that was reported as lost. */
   private long reported = -1;
+  /** The leader's epoch of the last record; -1 if it is not known. */
+  private int leaderEpoch = -1;
+  /** What was said of the end of the log that brokers have lost, until a record is read there. */
+  private LogTruncationException cut;
 
   /** {@code pause}: between two looks for a log that does not have the offset yet. */
   PartitionLog(
@@ -98,6 +103,12 @@ final class PartitionLog {
   /** The next record. */
   ConsumerRecord<byte[], byte[]> take() {
     ConsumerRecord<byte[], byte[]> record = polled.next();
+    int epoch = record.leaderEpoch().orElse(-1);
+    if (cut != null && epoch <= leaderEpoch) {
+      throw cut; // those of a topic that was created again begin anew
+    }
+    cut = null;
+    leaderEpoch = epoch;
     next = record.offset() + 1;
     return record;
   }
@@ -163,12 +174,14 @@ final class PartitionLog {
   /**
    * Fails, or goes on with the first record that is left; as Spark's KafkaDataConsumer.get.
    *
-   * <p>Where the log was cut, the task fails in each case: whether the topic is the same one, and
-   * where it is read on, is found out at the next start (data_loss.py).
+   * <p>A log that brokers have cut is read on where it was cut, as far as that is known. Else the
+   * task fails in each case: the next start finds out whether the topic is the same one, and where
+   * it is read on (data_loss.py).
    */
   private void findLog(OffsetOutOfRangeException outside) {
-    if (outside instanceof LogTruncationException) {
-      throw lost(outside);
+    if (outside instanceof LogTruncationException truncated) {
+      goBack(truncated);
+      return;
     }
     long first = consumer.beginningOffsets(List.of(partition)).get(partition);
     long end = consumers.logEnd(partition);
@@ -182,6 +195,19 @@ final class PartitionLog {
       seek(next); // a new leader has it now
       await();
     }
+  }
+
+  private void goBack(LogTruncationException truncated) {
+    OffsetAndMetadata left = truncated.divergentOffsets().get(partition);
+    if (failOnDataLoss || left == null || leaderEpoch < 0) {
+      throw lost(truncated);
+    }
+    LOG.warn(
+        "Brokers have lost the records of {} from offset {} on, until before {}.",
+        partition, left.offset(), next);
+    cut = truncated;
+    next = Math.min(next, left.offset());
+    seek(next);
   }
 
   private RuntimeException lost(OffsetOutOfRangeException outside) {

@@ -2,6 +2,7 @@ package dev.penstock.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -9,6 +10,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.LogTruncationException;
@@ -19,6 +21,8 @@ import org.apache.kafka.clients.consumer.OffsetResetStrategy;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.record.TimestampType;
 import org.apache.spark.SparkThrowable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -188,17 +192,62 @@ final class PartitionLogTest implements PartitionLog.Consumers {
   }
 
   /** The log may have grown past the offset again by now: the consumer knows that it was cut. */
-  @ParameterizedTest
-  @ValueSource(booleans = {false, true})
-  void aLogThatWasCutEndsTheTask(boolean failOnDataLoss) {
-    PartitionLog log = from(50, failOnDataLoss);
+  private LogTruncationException isCutAt(long offset) {
     var cut =
         new LogTruncationException(
-            Map.of(PARTITION, 50L), Map.of(PARTITION, new OffsetAndMetadata(30)));
+            Map.of(PARTITION, 50L), Map.of(PARTITION, new OffsetAndMetadata(offset)));
     answer(() -> consumer().setPollException(cut));
-    Exception lost = assertThrows(Exception.class, () -> log.poll(PATIENCE));
-    assertEquals(failOnDataLoss, lost instanceof SparkThrowable);
-    assertEquals(!failOnDataLoss, lost == cut);
+    return cut;
+  }
+
+  private void arriveOf(int leaderEpoch, long offset) {
+    consumer()
+        .addRecord(
+            new ConsumerRecord<>(
+                "payments", 3, offset, 0, TimestampType.CREATE_TIME, 0, 0, null, null,
+                new RecordHeaders(), Optional.of(leaderEpoch)));
+  }
+
+  @Test
+  void aLogThatWasCutIsReadOnThereIfLossIsAccepted() {
+    PartitionLog log = from(49, false);
+    arriveOf(7, 49);
+    assertEquals(List.of(49L), taken(log));
+    isCutAt(30);
+    assertEquals(List.of(), taken(log));
+    assertEquals(30, log.next());
+    arriveOf(8, 30);
+    arriveOf(8, 31);
+    assertEquals(List.of(30L, 31L), taken(log));
+  }
+
+  @Test
+  void aLogThatWasCutEndsTheTaskElse() {
+    PartitionLog log = from(49, true);
+    arriveOf(7, 49);
+    taken(log);
+    isCutAt(30);
+    assertTrue(assertThrows(Exception.class, () -> log.poll(PATIENCE)) instanceof SparkThrowable);
+  }
+
+  /** Its leaders' epochs begin anew. What to do is for the driver to say, which knows its id. */
+  @Test
+  void soDoesATopicThatWasCreatedAgain() {
+    PartitionLog log = from(49, false);
+    arriveOf(7, 49);
+    taken(log);
+    LogTruncationException cut = isCutAt(30);
+    taken(log);
+    arriveOf(0, 30);
+    log.poll(PATIENCE);
+    assertSame(cut, assertThrows(LogTruncationException.class, log::take));
+  }
+
+  @Test
+  void andOneOfWhichNothingWasRead() {
+    PartitionLog log = from(50, false);
+    LogTruncationException cut = isCutAt(30);
+    assertSame(cut, assertThrows(LogTruncationException.class, () -> log.poll(PATIENCE)));
   }
 
   /** A leader that has just been elected may not have it yet, and has said so. */

@@ -317,6 +317,24 @@ def test_without_commits_losses_are_judged_by_the_planned_offsets(tmp_path: Path
     assert "in 0: 1 records" in raised.value.failure.message
 
 
+def test_a_planned_batch_that_a_transaction_holds_back_is_planned_anew(tmp_path: Path) -> None:
+    """After an edit to read_committed: Spark would take its records for lost, or skip them."""
+    spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
+    folder = folder_at(tmp_path)
+    write(checkpoint([3, 4], [], [3, 4, 5]), tmp_path)
+    assert folder.planned() == {0: {"in": {0: 50, 1: 35}}}
+    first = {"in": {0: 0, 1: 0}}
+    for newest, planned in (
+        ({"in": {0: 50, 1: 35}}, {"in": {0: 50, 1: 35}}),
+        ({"in": {0: 45, 1: 35}}, {"in": {0: 40, 1: 28}}),
+        ({"in": {0: 20, 1: 20}}, {"in": {0: 40, 1: 28}}),
+    ):
+        now = OneTopic(KafkaSnapshot({"in": ID}, first, newest, {"in": {0: 60, 1: 60}}))
+        assert check_for_data_loss(spec, folder, now, folder.repair(spec)) is None
+        assert folder.planned() == {0: planned}
+        assert offsets_at(folder, 4) == {"in": {0: 40, 1: 28}}
+
+
 def test_what_transactions_have_written_is_not_lost(tmp_path: Path) -> None:
     """The checkpoint is behind them by an epoch, and retention has removed that meanwhile."""
     spec = stream(kafka_source(), kafka_sink(delivery="ExactlyOnce")).spec

@@ -51,7 +51,26 @@ class OperatorProcess:
         assert self._process.poll() is None, self.log.read_text()
         return ""
 
+    def peak_bytes(self) -> int:
+        """The most memory that it has had, with the processes that judge texts: an upper bound."""
+        own = self._process.pid
+        tasks = Path(f"/proc/{own}/task").glob("*/children")  # each thread has its own
+        children = [pid for task in tasks for pid in _text_of(task).split()]
+        return sum(map(_peak_of, [str(own), *children]))
+
     def end(self, with_signal: signal.Signals) -> int:
         """Sends the signal, waits for the exit, and returns the exit code."""
         self._process.send_signal(with_signal)
         return self._process.wait(timeout=60)
+
+
+def _text_of(path: Path) -> str:
+    """Empty if the process has ended."""
+    with contextlib.suppress(OSError):
+        return path.read_text()
+    return ""
+
+
+def _peak_of(pid: str) -> int:
+    _, _, peak = _text_of(Path(f"/proc/{pid}/status")).partition("VmHWM:")
+    return int(peak.split()[0]) << 10 if peak else 0

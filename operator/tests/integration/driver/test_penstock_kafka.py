@@ -435,8 +435,9 @@ LEANS_ON = {
     },
     "sql.kafka010.KafkaRecordToRowConverter": {"kafkaSchema"},
     "sql.kafka010.KafkaRowWriter": {"<init>"},
+    "sql.kafka010.KafkaSourceOffset": {"<init>", "partitionToOffsets"},
     "sql.kafka010.KafkaSourcePartitionOffset": {"<init>"},
-    "sql.kafka010.KafkaSourceProvider": {"<init>"},
+    "sql.kafka010.KafkaSourceProvider": {"<init>", "kafkaParamsForDriver"},
     "sql.kafka010.KafkaSourceProvider$KafkaScan": {
         "<init>", "toContinuousStream", "toMicroBatchStream",
     },

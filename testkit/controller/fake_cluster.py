@@ -68,7 +68,7 @@ class FakeCluster:
         desired = samples.stream(**spec)
         desired["metadata"]["name"] = self.key.name
         there = self.api.objects.get((group_version.KIND, self.key.namespace, self.key.name))
-        fields = {"f:metadata": {}, "f:spec": {}}
+        fields: Manifest = {"f:metadata": {}, "f:spec": {}}
         edit = {"manager": "kubectl", "time": self.clock.text(), "fieldsV1": fields}
         if there is not None:
             spec, desired = desired["spec"], copied(there)

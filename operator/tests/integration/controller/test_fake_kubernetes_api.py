@@ -66,7 +66,8 @@ class InMemory:
 class Real:
     def __init__(self, space: Namespace) -> None:
         self._space = space
-        self.namespace, self.api = space.name, space.api
+        self.namespace = space.name
+        self.api: KubernetesApi = space.api
 
     async def edit(self, **spec: Any) -> None:
         await self._space.apply(**spec)

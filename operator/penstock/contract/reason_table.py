@@ -77,8 +77,8 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "ReconciliationPaused",
-        "Reconciling: the annotation penstock.dev/pause-reconciliation is true, so the operator "
-        "changes nothing. Ready still says what runs.",
+        "Reconciling: the stream has the annotation penstock.dev/pause-reconciliation, so the "
+        "operator changes nothing. Ready still says what runs.",
         "Remove the annotation when the maintenance is over.",
         "kubectl annotate cstream {name} -n {namespace} penstock.dev/pause-reconciliation-",
     ),

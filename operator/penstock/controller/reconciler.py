@@ -294,7 +294,7 @@ class Reconciler:
         stream, observed = await self._observe(key, raw, self._api)
         pod = observed.driver_pod
         self._known[key].driver_pod = None if pod is None else (pod.uid, pod.version)
-        if rollout.is_newly_ready(stream, pod, self._now()):
+        if not stream.paused and rollout.is_newly_ready(stream, pod, self._now()):
             observed = replace(observed, recorded=await self._record(key, stream))
         children = self._applier.with_memory(key, observed)
         planned = reconcile(stream, children, self._now())

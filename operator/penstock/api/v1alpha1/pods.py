@@ -175,7 +175,8 @@ POD_TEMPLATE: Any = Field(
     description=(
         "A PodTemplateSpec that Penstock merges under its own: labels, annotations, env, volumes, "
         "node selection, tolerations, affinity, priority... Where both set a field, Penstock's "
-        "value wins. The container is named `driver` or `executor`."
+        "value wins; labels and annotations below penstock.dev/ are refused. The container is "
+        "named `driver` or `executor`."
     ),
     examples=[{"spec": {"nodeSelector": {"disk": "ssd"}}}],
     json_schema_extra={"x-kubernetes-preserve-unknown-fields": True},

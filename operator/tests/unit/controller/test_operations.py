@@ -210,6 +210,23 @@ def test_a_paused_stream_is_left_alone_and_still_reported(cluster: FakeCluster) 
     assert "NetworkPolicy flags-driver" in cluster.children()
 
 
+def test_nothing_is_recorded_of_a_paused_stream(cluster: FakeCluster) -> None:
+    """Also if it becomes Ready with another spec meanwhile, and something else changes."""
+    records = cluster.api.of_kind(kinds.CONTROLLER_REVISION)
+    cluster.apply(executor={"cores": 2})
+    while not cluster.reconcile() or cluster.step():
+        if cluster.pod is not None and cluster.pod_hash != cluster.drivers_started[0]:
+            break
+    cluster.annotate(naming.ANNOTATION_PAUSE, "true")
+    for seconds in (0, 90, 90):
+        cluster.step()
+        cluster.clock.advance(seconds)
+        cluster.report(query_restarts=seconds)
+        assert set(cluster.reconcile()) <= {"status", "event"}
+    assert conditions(cluster)["Ready"][0] == "True"
+    assert cluster.api.of_kind(kinds.CONTROLLER_REVISION) == records
+
+
 @pytest.mark.parametrize(
     ("word", "paused"),
     [

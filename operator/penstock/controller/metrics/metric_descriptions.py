@@ -131,7 +131,7 @@ MEMORY_LIMIT = OPERATOR.gauge(
 WATCH_AGE = OPERATOR.gauge(
     "watch_age_seconds",
     "how long the API server has shown nothing of a kind, not even the bookmark that it sends each "
-    "minute; of `continuousstreams`: since when it has not shown what the operator wrote",
+    "minute; of `continuousstreams` also: since when it has not shown what the operator wrote",
     "resource",
     unit="seconds",
 )

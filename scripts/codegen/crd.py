@@ -32,12 +32,19 @@ _WIDE_PRINTER_COLUMNS = (
 )
 
 
+# Whoever stops to apply the definition must not delete every stream of the cluster with it.
+_KEPT = {
+    "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+    "kustomize.toolkit.fluxcd.io/prune": "disabled",
+}
+
+
 def crd() -> dict[str, Any]:
     """The CustomResourceDefinition as a plain dict."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "metadata": {"name": f"{PLURAL}.{GROUP}", "annotations": _KEPT},
         "spec": {
             "group": GROUP,
             "scope": "Namespaced",

@@ -49,11 +49,18 @@ app.kubernetes.io/component: operator
 {{- end -}}
 
 {{- define "penstock.labels" -}}
-{{ include "penstock.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
-{{- with .Values.commonLabels }}{{ toYaml . | nindent 0 }}{{ end }}
+{{- include "penstock.labelsWith" (list . dict) -}}
+{{- end -}}
+
+{{- /* The labels of an object that has more of its own: (list $ more). The chart's own win over those, and those
+over commonLabels. */}}
+{{- define "penstock.labelsWith" -}}
+{{- $root := index . 0 -}}
+{{- $own := include "penstock.selector" $root | fromYaml -}}
+{{- $_ := set $own "app.kubernetes.io/version" $root.Chart.AppVersion -}}
+{{- $_ := set $own "app.kubernetes.io/managed-by" $root.Release.Service -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version) -}}
+{{- toYaml (merge $own (index . 1 | default dict) ($root.Values.commonLabels | default dict)) -}}
 {{- end -}}
 
 {{- define "penstock.testHook" -}}

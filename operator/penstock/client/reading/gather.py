@@ -199,10 +199,12 @@ class Gatherer:
     def _operators_rights(self, operators: Iterable[OperatorFacts]) -> dict[str, tuple[Right, ...]]:
         found: dict[str, tuple[Right, ...]] = {}
         for each in operators:
+            has_policies = "--no-network-policies" not in each.arguments
+            needed = rights.OF_OPERATOR + (() if has_policies else rights.WITHOUT_NETWORK_POLICIES)
             wanted = [
                 replace(right, namespace=namespace)
                 for namespace in each.namespaces or ("",)
-                for right in rights.OF_OPERATOR
+                for right in needed
             ]
             if each.namespace_selector:
                 wanted += rights.OF_NAMESPACE_SELECTOR

@@ -32,10 +32,12 @@ OF_OPERATOR: tuple[Right, ...] = (
     *_rights(("create",), "secrets"),
     *_rights(_APPLY, "roles", _RBAC),
     *_rights(_APPLY, "rolebindings", _RBAC),
-    *_rights((*_APPLY, "delete"), "networkpolicies", "networking.k8s.io"),
+    *_rights(_APPLY, "networkpolicies", "networking.k8s.io"),
     *_rights(("create", "list"), "events", "events.k8s.io"),
 )
 
+# Only an operator that wants no such policies deletes those of before.
+WITHOUT_NETWORK_POLICIES = _rights(("delete",), "networkpolicies", "networking.k8s.io")
 OF_NAMESPACE_SELECTOR = _rights(("list", "watch"), "namespaces")
 
 # What the commands read in the streams' namespaces; docs/on-call.md has them, and what is shared.

@@ -71,10 +71,19 @@ def test_the_chart_passes_lint() -> None:
         "workQueue.maxConcurrentReconcilesPerNamespace=0.5",
         "workQueue.streamQPS=0",
         "workQueue.streamBurst=0",
+        "leaderElection.leaseDurationSeconds=10",  # no longer than renewDeadlineSeconds
+        "leaderElection.retryPeriodSeconds=10",
+        "leaderElection.renewDeadlineSeconds=often",
+        "podDisruptionBudget.maxUnavailable=many",
+        "probes.liveness.seconds=5",
+        "hostNetwork=maybe",
+        "dnsPolicy=Mine",
+        "volumes=ca",
+        "revisionHistoryLimit=-1",
     ],
 )
 def test_a_wrong_value_is_refused(wrong: str) -> None:
-    """By the schema of the values, and the message names the value."""
+    """By the schema of the values, or by a template, and the message names the value."""
     done = _helm("template", "penstock", str(CHART), "--set", wrong)
     assert done.returncode != 0
     assert wrong.split("=")[0].split(".")[0] in done.stderr
@@ -120,6 +129,48 @@ def _rendered(release: str, namespace: str, *values: str) -> list[dict[str, Any]
     done = _helm("template", release, str(CHART), f"--namespace={namespace}", *values)
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def test_a_policy_that_the_cluster_cannot_have_is_refused() -> None:
+    """Instead of nothing that keeps drivers to their own pods."""
+    wanted = ("template", "penstock", str(CHART), "--set=driverPolicy.enabled=true")
+    done = _helm(*wanted, "--kube-version=1.29.4")
+    assert done.returncode != 0
+    assert "driverPolicy.enabled needs Kubernetes 1.30 or newer" in done.stderr
+    for version in ("1.30.0", "1.30.2-gke.1", "1.34.4"):
+        done = _helm(*wanted, f"--kube-version={version}")
+        assert "kind: ValidatingAdmissionPolicyBinding" in done.stdout, done.stderr
+
+
+class NoKeyTwice(yaml.SafeLoader):
+    """What the API server refuses, and yaml reads without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        assert sorted(keys) == sorted(set(keys)), f"{node.start_mark}"
+        return super().construct_mapping(node, deep)
+
+
+def test_a_label_that_two_values_name_is_rendered_once() -> None:
+    """The nearer one's, and never another one than the selectors have."""
+    labels = {"team": "data", "app.kubernetes.io/name": "mine", "helm.sh/chart": "mine"}
+    names = ("podLabels", "serviceAccount.labels", "dashboards.labels")
+    values = [
+        f"--set-json=commonLabels={json.dumps({**labels, 'team': 'all'})}",
+        *(f"--set-json={name}={json.dumps(labels)}" for name in names),
+        "--set=dashboards.enabled=true",
+    ]
+    done = _helm("template", "penstock", str(CHART), *values)
+    assert done.returncode == 0, done.stderr
+    found = {}
+    for document in filter(None, yaml.load_all(done.stdout, NoKeyTwice)):
+        found[document["kind"]] = document
+    template = found["Deployment"]["spec"]["template"]
+    for metadata in (template["metadata"], found["ServiceAccount"]["metadata"]):
+        assert metadata["labels"]["app.kubernetes.io/name"] == "penstock"
+    assert template["metadata"]["labels"]["team"] == "data"
+    assert found["ConfigMap"]["metadata"]["labels"]["team"] == "data"
+    assert found["Deployment"]["metadata"]["labels"]["team"] == "all"
 
 
 @pytest.mark.parametrize(
@@ -251,7 +302,21 @@ DEFAULTS = {
 }
 PLATFORM = {
     "fullnameOverride": "streams",
-    "serviceAccount": {"name": "robot", "annotations": {"example.com/role": "streams"}},
+    "serviceAccount": {
+        "name": "robot",
+        "annotations": {"example.com/role": "streams"},
+        "labels": {"azure.workload.identity/use": "true"},
+        "automount": False,
+    },
+    "volumes": [{"name": "ca", "configMap": {"name": "proxy-ca"}}],
+    "volumeMounts": [{"name": "ca", "mountPath": "/etc/ca", "readOnly": True}],
+    "hostNetwork": True,
+    "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
+    "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}},
+    "revisionHistoryLimit": 3,
+    "leaderElection": {"leaseDurationSeconds": 60},
+    "podDisruptionBudget": {"maxUnavailable": "50%"},
+    "probes": {"liveness": {"failureThreshold": 12}},
     "commonLabels": {"cost-center": "7"},
     "logLevel": "WARNING",
     "extraArgs": ["--numbers-interval=60"],
@@ -280,6 +345,21 @@ def test_what_a_platform_team_sets_reaches_the_operator() -> None:
     assert {it["metadata"]["labels"]["cost-center"] for it in of_release} == {"7"}
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
+    assert account["metadata"]["labels"]["azure.workload.identity/use"] == "true"
+    assert account["automountServiceAccountToken"] is pod["automountServiceAccountToken"] is False
+    assert (pod["volumes"], container["volumeMounts"]) == (
+        PLATFORM["volumes"], PLATFORM["volumeMounts"],
+    )  # fmt: skip
+    assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    assert pod["dnsConfig"] == PLATFORM["dnsConfig"]
+    assert deployment["spec"]["strategy"] == PLATFORM["updateStrategy"]
+    assert deployment["spec"]["revisionHistoryLimit"] == 3
+    assert container["livenessProbe"] == {
+        "httpGet": {"path": "/healthz", "port": "health"},
+        "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 12,
+    }  # fmt: skip
+    (budget,) = [it for it in rendered if it["kind"] == "PodDisruptionBudget"]
+    assert budget["spec"]["maxUnavailable"] == "50%"
     assert pod["serviceAccountName"] == "robot"
     assert pod["topologySpreadConstraints"] == PLATFORM["topologySpreadConstraints"]
     assert container["env"] == PLATFORM["extraEnv"]
@@ -292,6 +372,8 @@ def test_what_a_platform_team_sets_reaches_the_operator() -> None:
     options = dict(it.removeprefix("--").split("=", 1) for it in container["args"][1:])
     assert options["log-level"] == "WARNING"
     assert options["lease"] == "streams"
+    times = [options[it] for it in ("lease-duration", "renew-deadline", "retry-period")]
+    assert times == ["60", "10", "2"]
     assert json.loads(options["stream-defaults"]) == DEFAULTS
 
 
@@ -307,6 +389,22 @@ def test_how_much_is_done_at_once_reaches_the_operator(ran: list[Settings]) -> N
         _run_the_operator(_rendered("penstock", "default", *values))
     found = [(settings.queue, settings.image_max_unavailable) for settings in ran]
     assert found == [(QueueLimits(), 3), (QueueLimits(7, 2, 1.5, 9), 4)]
+
+
+def test_a_policy_is_deleted_only_by_an_operator_that_wants_none() -> None:
+    for enabled in (True, False):
+        value = f"--set-json=networkPolicies.enabled={json.dumps(enabled)}"
+        rendered = _rendered("penstock", "default", value)
+        (role,) = [
+            it for it in rendered
+            if (it["kind"], it["metadata"]["name"]) == ("ClusterRole", "penstock-operator.default")
+        ]  # fmt: skip
+        verbs = [
+            verb for rule in role["rules"] if "networkpolicies" in rule["resources"]
+            for verb in rule["verbs"]
+        ]  # fmt: skip
+        assert ("delete" in verbs) is not enabled
+        assert "patch" in verbs
 
 
 def test_rights_and_account_may_be_somebody_elses() -> None:
@@ -355,6 +453,29 @@ def test_what_it_renders_is_accepted_by_a_real_api_server(
         assert _may(kube, "create", "coordination.k8s.io", "leases", "default")
         assert not _may(kube, "create", "coordination.k8s.io", "leases", "one")
         assert not _may(kube, "delete", "", "persistentvolumeclaims", "one")
+
+
+def test_another_release_takes_over_the_resource_type_that_an_uninstall_leaves() -> None:
+    """As docs/install.md says: its streams are in it. Helm itself asks for the option."""
+    with api_server() as server:
+        kube = server.kube()
+        kube.run("create", "namespace", "other")
+
+        def helm(*words: str) -> subprocess.CompletedProcess[str]:
+            return _helm(*words, f"--kubeconfig={server.kubeconfig}")
+
+        install = ("install", "second", str(CHART), "--namespace=other")
+        assert helm("install", "first", str(CHART), "--namespace=default").returncode == 0
+        kube.wait_until_served("cstream")
+        server.kube("default").apply(samples.stream())
+        assert helm("uninstall", "first", "--namespace=default").returncode == 0
+        assert server.kube("default").get("cstream", samples.NAME) is not None
+        refused = helm(*install)
+        assert refused.returncode != 0
+        assert "invalid ownership metadata" in refused.stderr
+        done = helm(*install, "--take-ownership")
+        assert done.returncode == 0, done.stderr
+        assert server.kube("default").get("cstream", samples.NAME) is not None
 
 
 def test_helm_test_says_whether_the_operator_is_ready(tmp_path: Path) -> None:

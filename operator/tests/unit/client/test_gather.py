@@ -120,3 +120,12 @@ def test_the_namespaces_that_an_operator_selects_are_asked_for() -> None:
     assert found.selected == frozenset({"of streams=yes"})
     rights = {(right.verb, right.resource) for right, user in api.asked if user}
     assert {("list", "namespaces"), ("watch", "namespaces")} < rights
+    assert ("delete", "networkpolicies") not in rights
+
+
+def test_an_operator_without_network_policies_is_asked_whether_it_may_delete_them() -> None:
+    api = Api(Ran(0, REACHED.to_json()))
+    api.operator = operator("--no-network-policies")
+    read(api)
+    rights = {(right.verb, right.resource) for right, user in api.asked if user}
+    assert ("delete", "networkpolicies") in rights

@@ -151,16 +151,19 @@ class NoKeyTwice(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+OWN_LABELS = ("serviceAccount", "dashboards", "podMonitor", "prometheusRule")
+
+
 def test_a_label_that_two_values_name_is_rendered_once() -> None:
     """The nearer one's, and never another one than the selectors have."""
     labels = {"team": "data", "app.kubernetes.io/name": "mine", "helm.sh/chart": "mine"}
-    names = ("podLabels", "serviceAccount.labels", "dashboards.labels")
+    names = ("podLabels", *(f"{it}.labels" for it in OWN_LABELS))
     values = [
         f"--set-json=commonLabels={json.dumps({**labels, 'team': 'all'})}",
         *(f"--set-json={name}={json.dumps(labels)}" for name in names),
         "--set=dashboards.enabled=true",
     ]
-    done = _helm("template", "penstock", str(CHART), *values)
+    done = _helm("template", "penstock", str(CHART), *values, *EVERYTHING)
     assert done.returncode == 0, done.stderr
     found = {}
     for document in filter(None, yaml.load_all(done.stdout, NoKeyTwice)):
@@ -169,7 +172,8 @@ def test_a_label_that_two_values_name_is_rendered_once() -> None:
     for metadata in (template["metadata"], found["ServiceAccount"]["metadata"]):
         assert metadata["labels"]["app.kubernetes.io/name"] == "penstock"
     assert template["metadata"]["labels"]["team"] == "data"
-    assert found["ConfigMap"]["metadata"]["labels"]["team"] == "data"
+    for kind in ("ConfigMap", "PodMonitor", "PrometheusRule"):
+        assert found[kind]["metadata"]["labels"]["team"] == "data"
     assert found["Deployment"]["metadata"]["labels"]["team"] == "all"
 
 

@@ -138,7 +138,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "InvalidSpec InvalidPattern InvalidPodTemplate NullField NotOneSelect "
         "UnsupportedOperation UnknownColumn UnknownFunction InvalidSql SinkColumns SinkRouting "
-        "SinkFeedsSource SpecTooLarge QueryTooLarge MemorySinkInCluster",
+        "BadRecordsVanish SinkFeedsSource SpecTooLarge QueryTooLarge MemorySinkInCluster",
         "Stalled: the spec cannot run. If the operator found it, the last valid spec keeps "
         "running, and Ready stays True while it does.",
         "Correct what the message names in the spec.",
@@ -267,6 +267,14 @@ ROWS: tuple[Remedy, ...] = (
         "as that of the source's topic, and its cleanup.policy has to be delete if a record has no "
         "key. The driver then copies the record by itself.",
         LOGS,
+    ),
+    Remedy(
+        "MalformedRecordInParsing",
+        "A record is not what the schema of from_json says, with mode FAILFAST. The message names "
+        "the field and the types; every restart reads the record again.",
+        "Correct the record's producer, or the schema (STRING takes any value), or set "
+        "deadLetters.",
+        EDIT,
     ),
     Remedy(
         "TooManyDeadLetters",

@@ -18,6 +18,7 @@ from penstock.api.modes import EXECUTIONS, Execution, execution_of
 from penstock.api.problem import NOT_JUDGED, Problem, Severity
 from penstock.api.v1alpha1 import SqlFunction, StreamSpec
 from penstock.sql import supported_operations as op
+from penstock.sql.bad_records import find_swallowed
 from penstock.sql.columns import (
     Columns,
     find_column_problems,
@@ -189,6 +190,17 @@ class _Judge:
                 Problem("SinkRouting", f"{query.path}: {each}", "warning")
                 for each in find_routing_warnings(rows.columns or (), self._spec.sink)
             ]
+        if certain and (swallowed := find_swallowed(root)):
+            message = (
+                ": by default from_json makes nulls of a record that is not JSON, or has another "
+                f"type, and {swallowed.by} without a word: give map('mode', 'FAILFAST') as its "
+                "third argument, with deadLetters to go on without such records, or look for them "
+                "with IS NULL or _corrupt_record"
+            )
+            place = _place(swallowed.node, query, tokens)
+            self._problems.append(
+                _problem("BadRecordsVanish", query.path, place, message, "warning")
+            )
         self._judge_functions(called_functions(root))
 
     def _judge_functions(self, called: frozenset[str]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.driver.record_position import Position
@@ -19,6 +20,9 @@ _OF_TASKS = (
 REGISTRY_CLIENT = "io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException"
 # Its exceptions have no trace on purpose (ApiException.fillInStackTrace).
 _KAFKA = "org.apache.kafka."
+# Of the conditions that from_json fails with (malformed_records.py). fieldName may be the key of a
+# map in the record, and is compared with the query's own names before it is shown.
+_HARMLESS_PARAMETERS = ("fieldName", "jsonType", "dataType", "targetType", "precision", "scale")
 # What a reader of connector/ adds to the exception of its task, as a suppressed one.
 _FAILED_RECORD = "dev.penstock.spark.FailedRecord"
 
@@ -40,6 +44,8 @@ class ExceptionInfo:
     """Thrown in a task, about a task, or at an unknown place: its message may quote a record."""
     http_status: int | None = None
     """The status that a schema registry has answered with."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Those of the condition that name a field or a type, and quote no record."""
     in_hand: Position | None = None
     """Of the record that the task had read last, and was to process, when it failed."""
 
@@ -86,9 +92,15 @@ def _exception_info(throwable: Any) -> ExceptionInfo:
         thrown_by=top,
         in_task=any(name.startswith(_OF_TASKS) for name in frames)
         or not (frames or classes[0].startswith(_KAFKA)),
+        parameters=_parameters(throwable) if has_condition else {},
         http_status=throwable.getStatus() if REGISTRY_CLIENT in classes else None,
         in_hand=_in_hand(throwable),
     )
+
+
+def _parameters(throwable: Any) -> dict[str, str]:
+    given = throwable.getMessageParameters()
+    return {name: str(given.get(name)) for name in _HARMLESS_PARAMETERS if given.get(name)}
 
 
 def _in_hand(throwable: Any) -> Position | None:

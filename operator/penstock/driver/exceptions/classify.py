@@ -14,11 +14,12 @@ class is known to quote none.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from penstock.contract.remedies import REMEDIES
 from penstock.driver.exceptions.chain import ExceptionInfo, python_classes, read_python_chain
+from penstock.driver.exceptions.malformed_records import SchemaField, why_malformed
 from penstock.driver.exceptions.python_traceback import read_traceback
 from penstock.driver.exceptions.rules import (
     CLASSES,
@@ -30,6 +31,7 @@ from penstock.driver.exceptions.rules import (
     of_condition,
 )
 from penstock.driver.failures import (
+    MALFORMED_RECORD,
     MODULE_MISSING,
     PYTHON_FAILED,
     RECORD_NOT_WRITABLE,
@@ -79,12 +81,18 @@ def classify_exception(error: BaseException) -> Failure:
         return classify([ExceptionInfo(python_classes(error), "")])
 
 
-def classify(chain: Sequence[ExceptionInfo], *, reads_ahead: bool = False) -> Failure:
+def classify(
+    chain: Sequence[ExceptionInfo],
+    *,
+    reads_ahead: bool = False,
+    fields: Collection[SchemaField] = (),
+) -> Failure:
     """The failure behind a chain of causes, outermost exception first.
 
-    `reads_ahead`: the query may have read more records when one of them fails.
+    `reads_ahead`: the query may have read more records when one of them fails. `fields`: of the
+    schemas that it reads records with.
     """
-    failure = _judge(chain)
+    failure = _judge(chain, fields)
     in_hand = next((info.in_hand for info in chain if info.in_hand is not None), None)
     is_late = failure.reason in _REPORTED_LATE
     if in_hand is None or not (failure.maybe_poison or is_late):
@@ -96,11 +104,13 @@ def classify(chain: Sequence[ExceptionInfo], *, reads_ahead: bool = False) -> Fa
     return replace(failure, message=f"{failure.message} {where}", record=in_hand)
 
 
-def _judge(chain: Sequence[ExceptionInfo]) -> Failure:
+def _judge(chain: Sequence[ExceptionInfo], fields: Collection[SchemaField]) -> Failure:
     if not chain:
         return Failure("Unknown", "The query failed without an exception.")
     in_task = any(exception.in_task for exception in chain)
     found = _missing_target(chain) or _python_without_a_record(chain) or _differing_clocks(chain)
+    if found is None and in_task:
+        found = _malformed(chain, fields)
     if found:
         return found
     for find_rule in (_specific_rule, _general_rule, _last_rule):
@@ -165,6 +175,19 @@ def _differing_clocks(chain: Sequence[ExceptionInfo]) -> Failure | None:
         if _INVALID_RECORD in exception.classes and _OUT_OF_RANGE.fullmatch(exception.message):
             return _failure(CLOCKS_DIFFER, exception, in_task=True)
     return None
+
+
+def _malformed(chain: Sequence[ExceptionInfo], fields: Collection[SchemaField]) -> Failure | None:
+    """A record that is not what the schema of from_json says, under mode FAILFAST."""
+    why = why_malformed(chain, fields)
+    if why is None:
+        return None
+    return Failure(
+        MALFORMED_RECORD,
+        f"A record could not be read with from_json: {why}. Its contents are not shown here.",
+        recoverable=True,
+        maybe_poison=True,
+    )
 
 
 def _python_without_a_record(chain: Sequence[ExceptionInfo]) -> Failure | None:

@@ -23,6 +23,7 @@ from penstock.driver.checkpoint.storage.files import Checkpoints
 from penstock.driver.environment import Environment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify, classify_exception
+from penstock.driver.exceptions.malformed_records import SchemaField
 from penstock.driver.failures import (
     DEAD_LETTER,
     Failure,
@@ -45,6 +46,7 @@ from penstock.driver.logs import log_event
 from penstock.driver.record_position import Position
 from penstock.driver.spark import (
     executors,
+    json_schemas,
     planning,
     query,
     session,
@@ -127,6 +129,8 @@ class QueryRuntime:
         self._frame: DataFrame | None = None
         self._reads_ahead = False
         """Of the query that was planned last."""
+        self._fields: frozenset[SchemaField] = frozenset()
+        """Of the schemas with which that query reads records."""
         self._query: StreamingQuery | None = None
         self._completed = False
         self._repair_plans: list[RepairPlan] = []
@@ -306,7 +310,7 @@ class QueryRuntime:
                 return None
             return Failure("QueryEnded", "The query ended by itself, without an exception.")
         return self._checkpoint.write_probe.failure() or classify(
-            read_chain(exception.get()), reads_ahead=self._reads_ahead
+            read_chain(exception.get()), reads_ahead=self._reads_ahead, fields=self._fields
         )
 
     def _failed_write(self) -> Failure | None:
@@ -482,6 +486,7 @@ class QueryRuntime:
         awaits = state_partitions.needs_batch_first(spec, contents)
         self._runs_one_batch = keeps_state and awaits
         self._reads_ahead = query.reads_ahead(frame, spec.sink)
+        self._fields = json_schemas.fields_of(frame)
         self._frame, self._state_partitions = frame, of_state if keeps_state else 0
 
     def request_executors(self) -> None:

@@ -103,6 +103,8 @@ def topics_to_create(
         topics[spec.sink.kafka.topic] = partitions
     if spec.source.kafka is not None:
         topics |= _source_topics(spec.source.kafka, partitions, extra_topics)
+        if spec.source.kafka.dead_letters is not None:
+            topics[spec.source.kafka.dead_letters.topic] = partitions
     return topics
 
 

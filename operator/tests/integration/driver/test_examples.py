@@ -77,13 +77,22 @@ def test_python_transform(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
 
 
 def test_json_fields(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
-    """A value that is not JSON is dropped, and fails nothing."""
-    stream, source, sink = kafka(topics, "json-fields")
+    """What is not JSON, and a large amount in quotes, are set aside; a missing field is none."""
+    source, sink, letters = topics.make(1), topics.make(), topics.make()
+    made = example(
+        "json-fields",
+        {"topics": [source], "deadLetters": {"topic": letters}},
+        {"topic": sink},
+        topics.bootstrap,
+    )
     large = '{"paymentId": 1, "customer": {"country": "DE"}, "amount": 2000}'
-    produce(topics.bootstrap, source, ["not JSON", '{"paymentId": 2, "amount": 20}', large])
-    with running(stream, jvm, tmp_path):
+    quoted = large.replace("2000", '"2000"')
+    small, without = '{"paymentId": 2, "amount": 20}', '{"paymentId": 3}'
+    produce(topics.bootstrap, source, ["not JSON", small, quoted, without, large])
+    with running(made, jvm, tmp_path):
         wait_for("payments", lambda: consume(topics.bootstrap, sink))
-    assert consume(topics.bootstrap, sink) == [("1", '{"country":"DE","amount":2000.0}')]
+    assert set(consume(topics.bootstrap, sink)) == {("1", '{"country":"DE","amount":2000.0}')}
+    assert {value for _, value in consume(topics.bootstrap, letters)} == {"not JSON", quoted}
 
 
 def paid(number: int, time: str) -> str:

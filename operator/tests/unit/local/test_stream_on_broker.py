@@ -101,10 +101,11 @@ def test_a_stream_without_kafka_is_unchanged() -> None:
     [
         ({}, {"in": 4, "out": 4}),
         ({"topics": ["a", "b"]}, {"a": 4, "b": 4, "out": 4}),
+        ({"deadLetters": {"topic": "bad"}}, {"in": 4, "out": 4, "bad": 4}),
         ({"topics": None, "assign": {"in": [0, 6]}}, {"in": 7, "out": 4}),
         ({"startingOffsetsByPartition": {"in": {"0": 1, "1": -2}}}, {"in": 2, "out": 4}),
     ],
-    ids=["plain", "two", "assigned", "offsets"],
+    ids=["plain", "two", "dead letters", "assigned", "offsets"],
 )
 def test_topics_that_a_stream_needs(source: dict[str, Any], wanted: dict[str, int]) -> None:
     """With as many partitions as the spec names, if it names them."""

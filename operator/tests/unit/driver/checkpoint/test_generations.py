@@ -15,9 +15,11 @@ from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.generations import Generations, known_commit
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
+from penstock.driver.checkpoint.start_position import note_first_look
 from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints, VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import DriverError
+from penstock.driver.kafka.offsets import FirstLook
 from penstock.driver.record_position import Position
 from testkit.driver.checkpoints import METADATA, crashes, folder_at, read, write
 from testkit.driver.generations import MadeUpSource, committed, entry, flow, initial, start
@@ -324,3 +326,33 @@ def test_an_accepted_loss_is_not_found_again(tmp_path: Path) -> None:
     for _ in range(2):
         assert start(spec, env, source) == (None, starting)
         assert folder.transaction_names("payments", "numbers") == names
+
+
+class NotThereYet(MadeUpSource):
+    """Its topic exists when it is asked for the second time."""
+
+    def first_look(self) -> FirstLook:
+        return FirstLook(["in"], {}, {})
+
+
+@pytest.mark.parametrize("begins", [{"startFrom": {"offsets": "latest"}}, {}], ids=["asked", ""])
+def test_a_topic_that_was_waited_for_is_read_from_its_first_record(
+    begins: dict[str, Any], tmp_path: Path
+) -> None:
+    """Also by a generation that begins at the latest records; and what is corrected counts anew."""
+    env = LocalEnvironment(tmp_path / "c")
+    spec = flow(**begins)
+    kafka = spec.source.kafka.model_copy(update={"starting_offsets": "latest"})
+    spec = spec.model_copy(
+        update={"source": spec.source.model_copy(update={"kafka": kafka})},
+    )
+    source = NotThereYet({"in": {0: 5}, "other": {0: 9}})
+    folder = Generations(spec, VolumeCheckpoints(env)).current
+    for _ in range(2):
+        note_first_look(spec, folder, source)
+    _, starting = start(spec, env, source)
+    assert json.loads(starting) == {"in": {"0": 0}, "other": {"0": 9}}
+    # Once it has begun, it is not asked again.
+    (env.generation(0) / "penstock/first-look.json").unlink()
+    note_first_look(spec, folder, source)
+    assert folder.first_look() is None

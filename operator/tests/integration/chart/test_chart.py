@@ -59,6 +59,8 @@ def test_the_chart_passes_lint() -> None:
         "fixedUser=185",
         "networkPolicies.enabled=perhaps",
         "podMonitor.interval=often",
+        "podMonitor.drivers.sampleLimit=-1",
+        "podMonitor.drivers.bodySizeLimit=much",
         "prometheusRule.enabled=maybe",
         "prometheusRule.runbookUrl=here",
         "dashboards.labels=grafana",

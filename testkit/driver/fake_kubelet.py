@@ -23,6 +23,8 @@ from penstock.driver import jvm
 from testkit.driver.class_archive import java_options
 
 Pod = dict[str, Any]
+# No executor gets more, since several run on this machine.
+_HEAP_MEBIBYTES = 600
 
 
 class Kubelet:
@@ -131,7 +133,8 @@ class Kubelet:
         more, self.options_of_first = self.options_of_first or self.options, []
         options = [*self._java_options, *options, "-Dspark.master=k8s://", *more]
         # As the driver's JVM, for its class path: the archive of classes works only with that.
-        *java, _ = jvm.command(600, self._class_path, options)
+        heap = min(_HEAP_MEBIBYTES, int(given["SPARK_EXECUTOR_MEMORY"].removesuffix("m")))
+        *java, _ = jvm.command(heap, self._class_path, options)
         for option in jvm.COMMON_OPTIONS:
             java.remove(option)  # an executor has only those that Spark hands on
         command = [

@@ -30,7 +30,7 @@ from testkit.kafka.jars import connector_jars
 from testkit.kafka.topic_admin import create_topics
 from testkit.streams import nested_queries
 from testkit.streams.compositions import compose
-from testkit.streams.kafka_rows import REFUSED, TAKEN, TAKEN_WITH_TOPIC
+from testkit.streams.kafka_rows import ASKED
 from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
 from testkit.streams.streams import query_stream
 
@@ -117,9 +117,7 @@ def main(target: Path, seeds: list[int]) -> None:
                     "functions": _functions(spark),
                     "groups": _function_groups(spark),
                     "kafka": [
-                        [sql, topic, _refused_by_kafka(checker, sql, topic)]
-                        for sql in (*TAKEN, *TAKEN_WITH_TOPIC, *REFUSED)
-                        for topic in ("out", None)
+                        [sql, topic, _refused_by_kafka(checker, sql, topic)] for sql, topic in ASKED
                     ],
                 }
             )

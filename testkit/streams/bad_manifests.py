@@ -323,13 +323,13 @@ RING_1 = (
     Bad({f"{DRIVER_LIMITS}.memory": "1gb"}, f"spec.{DRIVER_LIMITS}.memory", "for example 512Mi"),
     # Thousandths of a byte, where 512Mi was meant
     Bad({f"{DRIVER_LIMITS}.memory": "512m"}, f"spec.{DRIVER_LIMITS}.memory", "1Mi or more"),
-    Bad({f"{DRIVER_LIMITS}.memory": "961Mi"}, "spec.driver", "heap must be at least 450Mi"),
+    Bad({f"{DRIVER_LIMITS}.memory": "991Mi"}, "spec.driver", "heap must be at least 480Mi"),
     Bad(
-        {f"{DRIVER_LIMITS}.memory": "2Gi", "driver.memoryOverhead": "1600Mi"}, "spec.driver",
-        "heap must be at least 450Mi",
+        {f"{DRIVER_LIMITS}.memory": "2Gi", "driver.memoryOverhead": "1569Mi"}, "spec.driver",
+        "heap must be at least 480Mi",
     ),
     Bad({"driver.memoryOverhead": "3Gi"}, "spec.driver", "lower the overhead"),
-    Bad({"executor.resources.requests.memory": 833 * 2**20}, "spec.executor", "at least 450Mi"),
+    Bad({"executor.resources.requests.memory": 863 * 2**20}, "spec.executor", "at least 480Mi"),
     Bad({"executor.memoryOverhead": 1}, "spec.executor.memoryOverhead", "for example 512Mi"),
     Bad(
         {"driver.resources.requests.cpu": "half"}, "spec.driver.resources.requests.cpu",

@@ -31,11 +31,24 @@ TAKEN_WITH_TOPIC = (
     "SELECT split(CAST(value AS STRING), ',')[0] AS value FROM source",
     "SELECT key || value AS value FROM source",
     "SELECT value, CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers FROM source",
+    "SELECT key, value, value FROM source",
+    "SELECT value, 'a' AS topic, 'b' AS topic FROM source",
+    "SELECT KEY, VALUE AS value FROM SOURCE",
+)
+# Taken by Spark, which writes the first of two columns of one name; refused here.
+REFUSED_HERE = (
+    "SELECT *, upper(CAST(value AS STRING)) AS value FROM source",
+    "SELECT key, value, CAST(value AS STRING) AS value FROM source",
+    "SELECT CAST(value AS STRING) AS value, length(value) AS value FROM source",
+    "SELECT value, key, topic AS key FROM source",
+    "SELECT value, 0 AS partition, 1 AS partition FROM source",
+    "SELECT s.*, s.topic AS key FROM source AS s",
 )
 # Refused in any case.
 REFUSED = (
     "SELECT key FROM source",
     "SELECT value AS v FROM source",
+    "SELECT length(value) AS value, CAST(value AS STRING) AS value FROM source",
     "SELECT value AS VALUE FROM source",
     "SELECT upper(CAST(value AS STRING)) FROM source",
     "SELECT offset AS value FROM source",
@@ -82,4 +95,9 @@ REFUSED = (
     "SELECT hash(value) AS value FROM source",
     "SELECT rand() AS value FROM source",
     "SELECT value IS NULL AS value FROM source",
+)
+# What `test_spark_verdicts` asks Spark's writer: each with the sink's topic.
+ASKED = (
+    *((sql, to) for sql in (*TAKEN, *TAKEN_WITH_TOPIC, *REFUSED) for to in ("out", None)),
+    *((sql, "out") for sql in REFUSED_HERE),
 )

@@ -140,7 +140,8 @@ ROWS: tuple[Remedy, ...] = (
         "UnsupportedOperation UnknownColumn UnknownFunction InvalidSql SinkColumns SinkRouting "
         "BadRecordsVanish SinkFeedsSource SpecTooLarge QueryTooLarge MemorySinkInCluster",
         "Stalled: the spec cannot run. If the operator found it, the last valid spec keeps "
-        "running, and Ready stays True while it does.",
+        "running, and Ready stays True while it does. As a warning: it runs, but probably not as "
+        "intended.",
         "Correct what the message names in the spec.",
         EDIT,
     ),

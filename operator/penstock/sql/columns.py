@@ -5,6 +5,7 @@ Imports no parser: the driver asks these rules too, about the columns of its Dat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -28,9 +29,12 @@ _TYPES: dict[str, tuple[str, ...]] = {
 _CASTS = {
     "key": "CAST(... AS STRING)",
     "value": "CAST(... AS STRING), or to_json(struct(...))",
+    "headers": "array(struct('a' AS key, CAST(... AS BINARY) AS value))",
     "topic": "CAST(... AS STRING)",
     "partition": "CAST(... AS INT)",
 }
+# The columns that Spark's writer reads (KafkaWriter of Spark 4.2): the first of each exact name.
+_WRITTEN = ("key", "value", "headers", "topic", "partition")
 # What a stream without a transform passes to Kafka. A row of the Kafka source also has topic and
 # partition, which would send the record back to its own topic.
 _PASSED = ("key", "value", "headers")
@@ -90,27 +94,74 @@ def passed_columns(columns: Sequence[str], sink: Sink) -> list[str] | None:
 def find_column_problems(columns: Sequence[Column], sink: Sink) -> list[str]:
     """Why a sink does not take rows of these columns; each begins with the sink's field.
 
-    The rules are those of KafkaWriter.validateQuery in Spark 4.2.
+    The rules are those of KafkaWriter.validateQuery in Spark 4.2, and one more: of two columns of
+    one name Spark writes the first without a word, where the second is meant (`SELECT *, ... AS
+    value`).
 
     Kafka's writer finds its columns by their exact names, also where SQL ignores case.
     """
     if sink.kafka is None:
         return []
-    by_name = {each.name: each for each in columns}
+    read = _read_by(sink)
+    by_name = {each.name: each for each in reversed(columns)}
     found = []
     if "value" not in by_name:
         found.append(_missing_value(columns))
     if sink.kafka.topic is None and "topic" not in by_name:
-        found.append("spec.sink.kafka needs a topic: set topic, or select a column named topic")
+        near = _in_other_case("topic", columns)
+        how = "select a column named topic" if near is None else f"rename {near} to topic"
+        found.append(f"spec.sink.kafka needs a topic: set topic, or {how}")
     expected = _TYPES if sink.kafka.topic is not None else {**_TYPES, "topic": ("string",)}
+    for name in read:
+        if _differ([each for each in columns if each.name == name]):
+            found.append(
+                f"spec.sink.kafka gets two columns named {name}, and Spark writes the first of "
+                f"them: keep one, such as SELECT * EXCEPT ({name}), ... AS {name}"
+            )
     for name, types in expected.items():
         column = by_name.get(name)
         if column is None or column.type is None or _fits(column.type, types):
             continue
         advice = f": use {_CASTS[name]} AS {name}" if name in _CASTS else ""
         found.append(
-            f"spec.sink.kafka takes a column {name} of type {' or '.join(types).upper()}, not "
-            f"{column.type.upper()}{advice}"
+            f"spec.sink.kafka takes a column {name} of type {' or '.join(map(_shown, types))}, not "
+            f"{_shown(column.type)}{advice}"
+        )
+    return found
+
+
+def find_dropped_columns(columns: Sequence[Column], sink: Sink) -> list[str]:
+    """Columns that Spark's writer drops without a word, where a user may mean that they are kept.
+
+    Not those that `SELECT *` passes on from Kafka and nobody could mean, such as the offset.
+    """
+    if sink.kafka is None:
+        return []
+    read, found = _read_by(sink), []
+    dropped = {each.name: each for each in columns if each.name not in (*read, None)}
+    for name in [name for name in dropped if _meant(name, read) is not None]:
+        del dropped[name]
+        found.append(
+            f"the column {name} is not written, because Spark's writer knows the name in lower "
+            f"case only: write AS {_meant(name, read)}"
+        )
+    if sink.kafka.topic is not None:
+        topics = [name for name, each in dropped.items() if _is_own_topic(each)]
+        for name in topics:
+            del dropped[name]
+            found.append(
+                f"the column {name} is not used, because spec.sink.kafka.topic names the topic of "
+                "all records: remove one of them"
+            )
+    names = [str(name) for name, each in dropped.items() if not _is_passed_on(each)]
+    if names:
+        is_one = len(names) == 1
+        lost = ", and a record gets the time at which it is written" if "timestamp" in names else ""
+        found.append(
+            f"the column{'' if is_one else 's'} {', '.join(names[:10])} {'is' if is_one else 'are'}"
+            f" not written{lost}, because Spark's writer takes {', '.join(read)} only: put "
+            f"{'it' if is_one else 'them'} into value, such as to_json(struct(...)) AS value, or "
+            f"leave {'it' if is_one else 'them'} out"
         )
     return found
 
@@ -136,6 +187,44 @@ def find_routing_warnings(columns: Sequence[Column], sink: Sink) -> list[str]:
     return found
 
 
+def _read_by(sink: Sink) -> list[str]:
+    """The columns that Spark's writer reads for this sink: no topic if the sink has one."""
+    has_topic = sink.kafka is not None and sink.kafka.topic is not None
+    return [name for name in _WRITTEN if not (has_topic and name == "topic")]
+
+
+def _differ(columns: Sequence[Column]) -> bool:
+    """Whether columns may hold different values: not a column that is there twice."""
+    return len(columns) > 1 and (
+        columns[0].origin is None or len({it.origin for it in columns}) > 1
+    )
+
+
+def _meant(name: str | None, read: Sequence[str]) -> str | None:
+    """The column of the writer that a name is but for its case."""
+    return next((each for each in read if name is not None and each == name.lower()), None)
+
+
+def _in_other_case(name: str, columns: Sequence[Column]) -> str | None:
+    names = (each.name for each in columns if each.name is not None)
+    return next((each for each in names if each.lower() == name), None)
+
+
+def _is_own_topic(column: Column) -> bool:
+    """Whether the query makes a topic, and does not pass on that of the source."""
+    return (column.name or "").lower() == "topic" and column.origin != "topic"
+
+
+def _is_passed_on(column: Column) -> bool:
+    """Whether Kafka's source has the column, and nobody could mean to write it elsewhere."""
+    return column.origin == column.name and column.name in ("topic", "offset", "timestampType")
+
+
+def _shown(of_type: str) -> str:
+    """A type as SQL writes it, the names of fields as they are."""
+    return re.sub(r"\w+\b(?!:)", lambda word: word[0].upper(), of_type)
+
+
 def _fits(of_type: str, types: Sequence[str]) -> bool:
     is_text = of_type.startswith(("string ", "varchar", "char"))  # with a collation or a length
     may_fit = any(each.startswith(f"{of_type}<") for each in types)  # an array of unknown elements
@@ -144,9 +233,9 @@ def _fits(of_type: str, types: Sequence[str]) -> bool:
 
 def _missing_value(columns: Sequence[Column]) -> str:
     names = [each.name for each in columns if each.name is not None]
-    near = [name for name in names if name.lower() == "value"]
-    if near:
-        return f"spec.sink.kafka needs a column named value, in lower case: rename {near[0]}"
+    near = _in_other_case("value", columns)
+    if near is not None:
+        return f"spec.sink.kafka needs a column named value, in lower case: rename {near}"
     listed = f" (it has {', '.join(names[:10])})" if names else ""
     return (
         f"spec.sink.kafka needs a column named value{listed}: select one, such as "

@@ -22,6 +22,7 @@ from penstock.sql.bad_records import find_swallowed
 from penstock.sql.columns import (
     Columns,
     find_column_problems,
+    find_dropped_columns,
     find_routing_warnings,
     passed_columns,
     source_columns,
@@ -185,11 +186,8 @@ class _Judge:
         certain = not (is_pipe or reader.unreadable or reader.unknown_columns)
         if certain and rows.is_stream and rows.columns is not None:
             self._judge_columns(rows.columns)
-        if certain and self._spec.source.kafka is not None:
-            self._problems += [
-                Problem("SinkRouting", f"{query.path}: {each}", "warning")
-                for each in find_routing_warnings(rows.columns or (), self._spec.sink)
-            ]
+        if certain and not any(each.reason == "SinkColumns" for each in self._problems):
+            self._warn_of_columns(query.path, rows.columns or ())
         if certain and (swallowed := find_swallowed(root)):
             message = (
                 ": by default from_json makes nulls of a record that is not JSON, or has another "
@@ -202,6 +200,16 @@ class _Judge:
                 _problem("BadRecordsVanish", query.path, place, message, "warning")
             )
         self._judge_functions(called_functions(root))
+
+    def _warn_of_columns(self, path: str, columns: Columns) -> None:
+        found = {
+            "SinkColumns": find_dropped_columns(columns, self._spec.sink),
+            "SinkRouting": find_routing_warnings(columns, self._spec.sink)
+            if self._spec.source.kafka is not None
+            else [],
+        }
+        for reason, warnings in found.items():
+            self._problems += [Problem(reason, f"{path}: {each}", "warning") for each in warnings]
 
     def _judge_functions(self, called: frozenset[str]) -> None:
         """Judges the functions that the query calls, and those that they call.

@@ -32,7 +32,12 @@ from penstock.driver.spark.sources import (
     wants_penstock_kafka,
 )
 from penstock.driver.spark.transforms import apply_transform
-from penstock.sql.columns import Column, find_column_problems, find_routing_warnings
+from penstock.sql.columns import (
+    Column,
+    find_column_problems,
+    find_dropped_columns,
+    find_routing_warnings,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -175,7 +180,11 @@ def check(
         raise QueryNotPossible(Failure(reason, message, permanent=True))
     if spec.sink.exactly_once:
         _check_transactions(frame, spec, longest_transaction_ms)
-    columns = [Column(name, simple_type) for name, simple_type in frame.dtypes]
+    # Two columns of one origin have the same values, whatever their names are.
+    columns = [
+        Column(name, simple_type, origin=str(attribute.exprId()))
+        for (name, simple_type), attribute in zip(frame.dtypes, _output(analyzed), strict=True)
+    ]
     if problems := find_column_problems(columns, spec.sink):
         raise QueryNotPossible(Failure("SinkColumns", "; ".join(problems), permanent=True))
 
@@ -207,9 +216,11 @@ def _no_transactions(problem: str) -> QueryNotPossible:
     return QueryNotPossible(transactions.impossible(problem, recoverable=False).failure)
 
 
-def routing_warning(frame: DataFrame, spec: StreamSpec) -> StreamWarning | None:
-    """A warning if code passes on where the source had each record. Of SQL the operator warns."""
-    if spec.source.kafka is None or spec.transform.sql is not None:
+def column_warning(frame: DataFrame, spec: StreamSpec) -> StreamWarning | None:
+    """A warning if code makes columns that Spark's writer drops, or takes for the destination of a
+    record. Of SQL the operator warns.
+    """
+    if spec.transform.python is None and spec.transform.java is None:
         return None
     java: Any = frame._jdf
     sources = {
@@ -217,8 +228,13 @@ def routing_warning(frame: DataFrame, spec: StreamSpec) -> StreamWarning | None:
     }
     written = _output(java.queryExecution().analyzed())
     columns = [Column(made.name(), origin=sources.get(str(made.exprId()))) for made in written]
-    found = find_routing_warnings(columns, spec.sink)
-    return StreamWarning("SinkRouting", f"spec.transform: {'; '.join(found)}") if found else None
+    is_kafka = spec.source.kafka is not None
+    routing = find_routing_warnings(columns, spec.sink) if is_kafka else []
+    found = [*routing, *find_dropped_columns(columns, spec.sink)]
+    if not found:
+        return None
+    reason = "SinkRouting" if routing else "SinkColumns"
+    return StreamWarning(reason, f"spec.transform: {'; '.join(found)}")
 
 
 def _output(operator: Any) -> list[Any]:

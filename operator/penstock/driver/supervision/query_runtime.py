@@ -475,7 +475,7 @@ class QueryRuntime:
             line = session.settings_line(self._jvm.gateway, self.session)
             self._checkpoint.note_settings(line)
         keeps_state = query.keeps_state(frame)
-        self._warning = self._warning or query.routing_warning(frame, spec)
+        self._warning = self._warning or query.column_warning(frame, spec)
         if keeps_state and session.ADAPTIVE not in spec.spark_conf:
             self.session.conf.set(session.ADAPTIVE, "false")
         self._executors.planned(keeps_state=keeps_state)

@@ -11,8 +11,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from penstock.api.quantities import in_bytes, mebibytes
+from penstock.api.v1alpha1.pods import DRIVER_OVERHEAD, LEAST_HEAP
 from penstock.api.v1alpha1.status import LastFailure
+from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.storage import lock
 from penstock.driver.failures import DriverError
 from testkit.driver.driver_process import driver, traffic
@@ -57,6 +61,24 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
     # Lines with a logger are the JVM's.
     steps = [line["message"] for line in logged if "logger" not in line]
     assert steps[-2:] == ["stopping", "stopped"]
+
+
+def test_the_smallest_driver_runs(topics: Topics, class_path: str, tmp_path: Path) -> None:
+    """The smallest that validation accepts: with a few MiB less Spark does not start."""
+    source, sink = topics.make(), topics.make()
+    least = mebibytes(in_bytes(LEAST_HEAP) + in_bytes(DRIVER_OVERHEAD))
+    flow = number_flow(
+        topics, source, sink, driver={"resources": {"limits": {"memory": f"{least}Mi"}}}
+    )
+    too_small = flow.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    too_small["spec"]["driver"]["resources"]["limits"]["memory"] = f"{least - 1}Mi"
+    with pytest.raises(ValidationError, match="heap must be at least"):
+        ContinuousStream.model_validate(too_small)
+    topics.send(source, range(100))
+    with driver(flow, tmp_path, class_path) as process:
+        process.wait_ready()
+        topics.wait_received(sink, range(100))
+        assert process.stop(30) == 0
 
 
 def test_a_stop_during_the_start_is_clean(class_path: str, tmp_path: Path) -> None:

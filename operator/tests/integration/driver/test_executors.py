@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from penstock.api.quantities import amount
+from penstock.api.quantities import amount, in_bytes, mebibytes
+from penstock.api.v1alpha1.pods import EXECUTOR_LEAST_OVERHEAD, LEAST_HEAP
 from penstock.cluster import kinds
 from penstock.contract.driver_report import QueryState
 from penstock.contract.naming import stream_labels
@@ -119,6 +120,27 @@ def test_a_missing_core_is_reported_and_waited_for(
         with pytest.raises(urllib.error.URLError):
             web_page(driver, POD_IP, "/")
     assert [path.name for path in events.glob("*/events_1_*")]
+
+
+def test_the_smallest_executor_runs(
+    kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """The smallest that validation accepts, with the collector that Java chooses in such a pod."""
+    source, sink = topics.make(1), topics.make()
+    topics.send(source, range(100))
+    least = {
+        "resources": {"limits": {"memory": _with_least_heap(EXECUTOR_LEAST_OVERHEAD)}},
+        "javaOptions": ["-XX:+UseSerialGC"],
+    }
+    flow = number_flow(topics, source, sink, sparkConf=POLLING, executor=least)
+    with running(flow, jvm, pod(kubelet, tmp_path), api=Api(kubelet.url, "payments")) as driver:
+        topics.wait_received(sink, range(100))
+        driver.wait_ready()
+        assert len(kubelet.made) == 1
+
+
+def _with_least_heap(overhead: str) -> str:
+    return f"{mebibytes(in_bytes(LEAST_HEAP) + in_bytes(overhead))}Mi"
 
 
 def web_page(driver: InProcessDriver, address: str, path: str) -> str:

@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify, classify_exception
 from penstock.driver.failures import Failure
 from penstock.driver.spark import query
 from testkit.kafka.topics import Topics
-from testkit.streams.streams import kafka_source, stream
+from testkit.streams.streams import CONTINUOUS, EACH_MODE, kafka_source, stream
 from testkit.wait import wait_for
 
 UNKNOWN = "no-such-broker.example:9092"
@@ -285,11 +286,74 @@ def test_code_that_passes_on_where_a_record_was_is_warned_of(
     to = {"kafka": {"bootstrapServers": UNKNOWN, **sink}}
     spec = stream(kafka_source(UNKNOWN), to, transform={"python": python}).spec
     frame = query.plan(spark, spec, LocalEnvironment(tmp_path))
-    warning = query.routing_warning(frame, spec)
+    warning = query.column_warning(frame, spec)
     assert (
         [] if warning is None else re.findall(r"source's column (\w+),", warning.message)
     ) == says
-    assert warning is None or warning.reason == "SinkRouting"
+    assert not says or (warning is not None and warning.reason == "SinkRouting")
+
+
+_DROPPED = [
+    ("source.selectExpr('KEY', 'value')", "the column KEY is not written"),
+    ("source.select('key', 'value', 'timestamp')", "gets the time at which it is written"),
+    ("source.selectExpr('value', '1 AS n')", "the column n is not written"),
+    ("source.selectExpr('key', 'value')", ""),
+]
+
+
+@pytest.mark.parametrize(("rows", "says"), _DROPPED)
+def test_columns_of_code_that_sparks_writer_drops_are_warned_of(
+    spark: SparkSession, rows: str, says: str, tmp_path: Path
+) -> None:
+    """As those of SQL are, of which the operator warns."""
+    spec = _copy_by({"python": python_that_returns(rows)}, CONTINUOUS)
+    warning = query.column_warning(query.plan(spark, spec, LocalEnvironment(tmp_path)), spec)
+    assert (warning is not None) == bool(says)
+    assert warning is None or (warning.reason == "SinkColumns" and says in warning.message)
+
+
+@pytest.mark.parametrize(
+    ("transform", "refused"),
+    [
+        ({"sql": "SELECT *, upper(CAST(value AS STRING)) AS value FROM source"}, True),
+        ({"python": "source.selectExpr('*', 'upper(CAST(value AS STRING)) AS value')"}, True),
+        ({"python": "source.selectExpr('value', 'key', 'topic AS key')"}, True),
+        ({"python": "source.withColumn('value', source.value.cast('string'))"}, False),
+        # Twice the same: whichever Spark writes is right.
+        ({"python": "source.select('key', 'value', 'value')"}, False),
+        ({"sql": "SELECT * EXCEPT (value), upper(CAST(value AS STRING)) AS value FROM source"}, 0),
+    ],
+)
+@pytest.mark.parametrize("trigger", EACH_MODE)
+def test_two_columns_of_one_name_are_refused_before_the_start(
+    spark: SparkSession,
+    transform: dict[str, str],
+    refused: bool,
+    trigger: dict[str, Any],
+    tmp_path: Path,
+) -> None:
+    """Spark writes the first of them, and says nothing: with `SELECT *, ... AS value` the old."""
+    python = transform.get("python")
+    fields = transform if python is None else {"python": python_that_returns(python)}
+    spec = _copy_by(fields, trigger)
+    frame = query.plan(spark, spec, LocalEnvironment(tmp_path))
+    if not refused:
+        query.check(frame, spec)
+        return
+    with pytest.raises(query.QueryNotPossible) as raised:
+        query.check(frame, spec)
+    failure = raised.value.failure
+    assert (failure.reason, failure.permanent) == ("SinkColumns", True)
+    assert re.search(r"two columns named (value|key), .* EXCEPT \(\1\)", failure.message)
+
+
+def python_that_returns(rows: str) -> dict[str, str]:
+    return {"function": "flags:f", "inline": f"def f(source):\n    return {rows}\n"}
+
+
+def _copy_by(transform: dict[str, Any], trigger: dict[str, Any]) -> StreamSpec:
+    to = {"kafka": {"bootstrapServers": UNKNOWN, "topic": "out"}}
+    return stream(kafka_source(UNKNOWN), to, transform=transform, trigger=trigger).spec
 
 
 def test_a_job_that_fails_at_planning_does_not_show_what_it_read(

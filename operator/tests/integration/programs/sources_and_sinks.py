@@ -30,6 +30,40 @@ SOURCES_AND_SINKS = (
         expected=(("a", None), ("b", None), ("c", None)),
     ),
     Program(
+        "names-in-capitals",
+        "https://github.com/databricks/iceberg-kafka-connect/issues/163",
+        "CA",
+        before=(Record("a", "k1"), Record("b", "k2")),
+        after=(Record("c", "k3"),),
+        sql="SELECT KEY AS key, upper(CAST(VALUE AS STRING)) AS value FROM SOURCE",
+        expected=(("k1", "A"), ("k2", "B"), ("k3", "C")),
+    ),
+    Program(
+        "value-replaced",
+        "https://github.com/confluentinc/ksql/issues/2525",
+        "CA",
+        before=(Record("a", "k1"), Record("b", "k2")),
+        after=(Record("c", "k3"),),
+        sql="""
+            SELECT * EXCEPT (value, partition), upper(CAST(value AS STRING)) AS value
+            FROM source""",
+        expected=(("k1", "A"), ("k2", "B"), ("k3", "C")),
+    ),
+    Program(
+        "time-kept-in-the-value",
+        "https://github.com/apache/spark/pull/48695",
+        "CA",
+        before=(Record("a", "k1", ms=_PAST),),
+        after=(Record("b", "k2", ms=_PAST + 1),),
+        sql="""
+            SELECT key, to_json(struct(CAST(value AS STRING) AS v, unix_millis(timestamp) AS at))
+              AS value FROM source""",
+        expected=(
+            ("k1", f'{{"v":"a","at":{_PAST}}}'),
+            ("k2", f'{{"v":"b","at":{_PAST + 1}}}'),
+        ),
+    ),
+    Program(
         "headers-kept-and-added",
         "https://github.com/apache/spark/pull/22282",
         "CRA",

@@ -73,7 +73,7 @@ def test_the_drivers_heap_is_its_memory_limit_without_the_overhead(
     ("executor", "expected"),
     [
         ({}, Memory(1408, 1408, 384, 1024)),
-        ({"resources": {"limits": {"memory": "834Mi"}}}, Memory(834, 834, 384, 450)),
+        ({"resources": {"limits": {"memory": "864Mi"}}}, Memory(864, 864, 384, 480)),
         ({"resources": {"requests": {"memory": "10000Mi"}}}, Memory(10000, 10000, 1000, 9000)),
         ({"memoryOverhead": "400Mi"}, Memory(1408, 1408, 400, 1008)),
     ],
@@ -110,7 +110,7 @@ def test_a_data_source_of_the_jvm_needs_no_memory_for_python() -> None:
 
 
 @given(
-    st.integers(834 * MI, 10**12),
+    st.integers(864 * MI, 10**12),
     st.none() | st.integers(MI, 384 * MI),
     st.sampled_from([{}, PYTHON[0]]),
 )
@@ -123,7 +123,7 @@ def test_heap_and_overhead_fill_the_container_exactly(
         executor["memoryOverhead"] = overhead
     memory = executor_memory(spec(executor=executor, **python))
     assert memory.heap + memory.overhead == memory.limit == limit // MI
-    assert memory.heap >= 450
+    assert memory.heap >= 480
 
 
 @pytest.mark.parametrize(

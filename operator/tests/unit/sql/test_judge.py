@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from penstock.api.problem import Problem
-from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1 import Sink, StreamSpec
+from penstock.sql.columns import Column, find_column_problems
 from penstock.sql.judge import judge_sql
-from testkit.streams.kafka_rows import REFUSED, TAKEN, TAKEN_WITH_TOPIC
+from testkit.streams.kafka_rows import REFUSED, REFUSED_HERE, TAKEN, TAKEN_WITH_TOPIC
 from testkit.streams.nested_queries import NESTED, NESTED_WATERMARKED
 from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
 from testkit.streams.streams import KAFKA_TO_KAFKA, changed, query_stream
@@ -469,5 +471,62 @@ def test_the_sources_partition_and_topic_as_destination_are_warnings(
     sql: str, sink: dict[str, str], says: list[str]
 ) -> None:
     found = judged(sql, sink={"kafka": {"bootstrapServers": "k:9092", **sink}})
-    assert [each[:2] for each in found] == [("warning", "SinkRouting")] * len(says)
-    assert all(f"column {it}," in each[2] for it, each in zip(says, found, strict=True))
+    routing = [each for each in found if each[:2] == ("warning", "SinkRouting")]
+    assert all(f"column {it}," in each[2] for it, each in zip(says, routing, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("sql", "sink", "says"),
+    [
+        # The case of a name: SQL ignores it, and Spark's writer does not.
+        ("SELECT KEY, CAST(VALUE AS STRING) AS value FROM SOURCE", {"topic": "out"}, ["AS key"]),
+        ("SELECT value, key AS Key FROM source", {"topic": "out"}, ["AS key"]),
+        ("SELECT value, PARTITION FROM source", {"topic": "out"}, ["AS partition"]),
+        ("SELECT value, array() AS Headers FROM source", {"topic": "out"}, ["AS headers"]),
+        ("SELECT key, value, key AS `KEY` FROM source", {"topic": "out"}, ["AS key"]),
+        # A topic beside that of the sink.
+        ("SELECT value, 'x' AS topic FROM source", {"topic": "out"}, ["names the topic of all"]),
+        ("SELECT value, 'x' AS Topic FROM source", {"topic": "out"}, ["names the topic of all"]),
+        ("SELECT value, 'x' AS topic FROM source", {}, []),
+        # Columns that a record has no place for.
+        ("SELECT key, value, timestamp FROM source", {"topic": "out"}, ["the time at which it"]),
+        ("SELECT value, timestamp, 1 AS n FROM source", {"topic": "out"}, ["timestamp, n are not"]),
+        (
+            "SELECT value, 1 AS n FROM source",
+            {"topic": "out"},
+            ["the column n is not written, bec"],
+        ),
+        ("SELECT * EXCEPT (partition, timestamp) FROM source", {"topic": "out"}, []),
+        ("SELECT key, value, headers FROM source", {"topic": "out"}, []),
+    ],
+)
+def test_columns_that_sparks_writer_drops_are_warnings(
+    sql: str, sink: dict[str, str], says: list[str]
+) -> None:
+    """It drops them without a word."""
+    source = changed(KAFKA_TO_KAFKA, "source.kafka.includeHeaders", True)["source"]
+    found = judged(sql, source=source, sink={"kafka": {"bootstrapServers": "k:9092", **sink}})
+    dropped = [each for each in found if each[1] == "SinkColumns"]
+    assert all(each[0] == "warning" for each in found)
+    assert all(it in each[2] for it, each in zip(says, dropped, strict=True))
+
+
+@pytest.mark.parametrize("sql", REFUSED_HERE)
+@pytest.mark.parametrize("letter", FIELDS)
+def test_two_columns_of_one_name_are_refused_in_every_mode(sql: str, letter: str) -> None:
+    """Of two columns named value Spark writes the first, where the second is meant."""
+    fields = {**FIELDS[letter], "transform": {"sql": sql}}
+    spec = StreamSpec.model_validate({**KAFKA_TO_KAFKA, **fields})
+    found = [each.message for each in errors(judge_sql(spec)) if each.reason == "SinkColumns"]
+    assert any(
+        re.search(r"gets two columns named (\w+), .* SELECT \* EXCEPT \(\1\), ... AS \1", it)
+        for it in found
+    ), found
+
+
+def test_headers_of_text_are_refused_with_the_cast() -> None:
+    """And the names of fields are in the letters in which they must be written."""
+    columns = [Column("value", "binary"), Column("headers", "array<struct<key:string,v1:string>>")]
+    (said,) = find_column_problems(columns, Sink.model_validate(KAFKA_TO_KAFKA["sink"]))
+    assert "ARRAY<STRUCT<key:STRING,value:BINARY>>, not ARRAY<STRUCT<key:STRING,v1:STRING>>" in said
+    assert "use array(struct('a' AS key, CAST(... AS BINARY) AS value)) AS headers" in said

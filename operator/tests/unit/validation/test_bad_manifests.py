@@ -39,7 +39,7 @@ def test_the_good_manifest_is_valid() -> None:
 
 def test_a_small_heap_is_named_with_the_memory_that_would_do() -> None:
     (said,) = refusals(changed(GOOD, "executor.resources.limits.memory", "700Mi"))
-    assert "which leaves 316Mi: raise the memory to 834Mi, or lower the overhead" in said
+    assert "which leaves 316Mi: raise the memory to 864Mi, or lower the overhead" in said
 
 
 def test_messages_do_not_repeat_values_that_may_be_credentials() -> None:

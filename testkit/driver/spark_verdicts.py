@@ -31,7 +31,7 @@ from testkit.kafka.topic_admin import create_topics
 from testkit.streams import nested_queries
 from testkit.streams.compositions import compose
 from testkit.streams.kafka_rows import ASKED
-from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
+from testkit.streams.queries import CLAUSED, EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
 from testkit.streams.streams import query_stream
 
 START_SECONDS = 120.0
@@ -41,6 +41,7 @@ CHECKED, CHECKED_WATERMARKED = "CAUM", "AUM"
 ROWS: tuple[tuple[Query, bool, str], ...] = (
     *((query, False, "".join(EXECUTIONS)) for query in QUERIES),
     *((query, True, WITH_WATERMARK) for query in WATERMARKED),
+    *((query, False, CHECKED_WATERMARKED) for query in CLAUSED),
     *((query, False, CHECKED) for query in nested_queries.NESTED),
     *((query, True, CHECKED_WATERMARKED) for query in nested_queries.NESTED_WATERMARKED),
 )

@@ -292,6 +292,7 @@ def _of_other_sources_and_sinks() -> Iterator[Walk]:
         [
             {"source": {"custom": {"options": {"path": "/tmp", "maxFilesPerTrigger": "1"}}}},
             {"sink": {"custom": {"options": {"numRows": "2"}}}},
+            {"sink": {"custom": {"partitionBy": ["a"]}}},
             {"source": {"custom": {"schema": "a BIGINT"}}},
             {"source": {"custom": {"numPartitions": 2}}},
             {"sink": {"custom": {"format": "noop"}}},
@@ -406,6 +407,8 @@ def _of_connections() -> Walk:
         {"bootstrapServers": f"more.{NO_BROKER}"},
         *({"tls": {"caSecret": each}} for each in _references(password)),
         *({"tls": {"clientSecret": {"name": each}}} for each in SECRETS),
+        {"tls": {"clientSecret": {"certKey": "user.crt"}}},
+        {"tls": {"clientSecret": {"keyKey": "user.key"}}},
         {"sasl": {"mechanism": "SCRAM-SHA-512", "username": "u", "passwordSecret": password}},
         {"sasl": {"mechanism": "SCRAM-SHA-256"}},
         {"sasl": {"username": "v"}},

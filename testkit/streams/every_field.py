@@ -7,7 +7,10 @@ from typing import Any
 REF = {"name": "credentials", "key": "k"}
 CONNECTION: dict[str, Any] = {
     "bootstrapServers": "kafka.kafka:9092",
-    "tls": {"caSecret": REF, "clientSecret": {"name": "own"}},
+    "tls": {
+        "caSecret": REF,
+        "clientSecret": {"name": "own", "certKey": "user.crt", "keyKey": "user.key"},
+    },
     "sasl": {"mechanism": "SCRAM-SHA-512", "username": "u", "passwordSecret": REF},
     "secretOptions": {"kafka.ssl.truststore.password": REF},
 }
@@ -161,7 +164,13 @@ WIDE: tuple[dict[str, Any], ...] = (
     },
     {
         "source": {"socket": {"host": "h", "port": 9999, "includeTimestamp": True}},
-        "sink": {"custom": {"format": "com.example.Sink", "options": {"path": "/data"}}},
+        "sink": {
+            "custom": {
+                "format": "com.example.Sink",
+                "options": {"path": "/data"},
+                "partitionBy": ["value"],
+            }
+        },
         "trigger": {"continuous": {"checkpointInterval": "1s"}},
     },
     {

@@ -260,6 +260,7 @@ REFUSED_LATER: list[Row] = [
     *_rows(f"{_KAFKA}.bootstrapServers", "k:0", "k:70000"),
     *_rows(f"{_KAFKA}.options", {"minPartitions": "0"}, {"maxOffsetsPerTrigger": "many"}),
     *_rows(f"{_KAFKA}.options", {"maxTriggerDelay": "soon"}, {"minPartitions": "1.5"}),
+    *_rows(f"{_KAFKA}.options", {"minPartitions": "-1"}, {"maxRecordsPerPartition": "-1"}),
     *_rows(f"{_KAFKA}.options", {"maxTriggerDelay": "15 m"}, {"minPartitions": "2147483648"}),
     *_rows(f"{_KAFKA}.options", {"maxTriggerDelay": "1h30m"}, {"maxTriggerDelay": ""}),
     *_rows(f"{_KAFKA}.options", {"startingOffsetsByTimestamp": '{"a": {"0": "1"}}'}),
@@ -308,6 +309,8 @@ REFUSED_LATER: list[Row] = [
 # Spark takes these as well, and ignores them, or loses records by them.
 REFUSED_FOR_SAFETY: list[Row] = [
     *_rows(f"{_KAFKA}.options", {"maxOffsetPerTrigger": "5"}, {"max.poll.records": "1"}),
+    # A limit elsewhere; Spark reads nothing for ever.
+    *_rows(f"{_KAFKA}.options", {"maxOffsetsPerTrigger": "0"}, {"MAXOFFSETSPERTRIGGER": "00"}),
     *_rows(f"{_SINK}.options", {"max.request.size": "5"}, {"topics": "5"}),
     *_rows(f"{_SINK}.options", {"kafka.acks": "1"}, {"Kafka.Acks": "0"}),
     *_rows(f"{_SINK}.options", {"kafka.transactional.id": "a"}),

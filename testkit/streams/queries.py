@@ -257,6 +257,22 @@ QUERIES = (
     Query("SELECT date_sub(current_date(), 1) AS value FROM source", "AUSR"),
     Query("SELECT monotonically_increasing_id() AS value FROM source", ""),
     Query("SELECT input_file_name() AS value FROM source", "CAUSR"),
+    Query("SELECT get_json_object(value, '$.a') AS value FROM source", ""),
+    Query("SELECT from_json(value, 'a INT').a AS value FROM source", ""),
+    Query("SELECT parse_json(value) AS value FROM source", ""),
+    Query("SELECT v FROM source LATERAL VIEW json_tuple(value, 'a') t AS v", "", "AUSR"),
+    Query("SELECT CAST(key AS INT) AS value FROM source", ""),
+    Query("SELECT k::timestamp AS value FROM (SELECT key AS k FROM source)", ""),
+    Query(
+        "SELECT from_json(v, 'a INT').a FROM (SELECT CAST(value AS STRING) AS v FROM source)",
+        "CAUSR",
+    ),
+    Query(
+        "SELECT split(value, ',')[0] AS value, regexp_extract(value, 'a', 0) FROM source", "CAUSR"
+    ),
+    Query(
+        "SELECT upper(value), concat(value, 'a'), value LIKE 'a%', value = 'a' FROM source", "CAUSR"
+    ),
     Query("SELECT 1 AS value", ""),
     Query("SELECT id FROM range(10)", ""),
     Query("VALUES (1), (2)", ""),
@@ -488,5 +504,46 @@ WATERMARKED = (
     Query(
         "SELECT a.key FROM source a LEFT JOIN (SELECT key, timestamp + INTERVAL 1 HOUR AS t FROM source) b ON a.key = b.key AND a.timestamp < b.t",
         "",
+    ),
+)
+
+
+def _by_clause(query: Query) -> Query:
+    """The same with a WATERMARK clause in place of transform.watermark."""
+    clause = "FROM source WATERMARK timestamp DELAY OF INTERVAL 5 SECONDS"
+    accepted = "".join(each for each in query.accepted_by if each in "AUM")
+    return Query(query.sql.replace("FROM source", clause), accepted)
+
+
+_TS = "(SELECT key, CAST(CAST(value AS STRING) AS TIMESTAMP) AS ts FROM source) WATERMARK ts DELAY OF INTERVAL 10 MINUTES"
+# With a watermark by the clause, which the executions A, U and M are asked about.
+CLAUSED = (
+    *(
+        _by_clause(query)
+        for query in WATERMARKED
+        if query.sql.count("source") == 1 and "FROM source" in query.sql
+    ),
+    Query(
+        f"SELECT date_trunc('HOUR', ts) AS h, count(*) AS n FROM {_TS} GROUP BY date_trunc('HOUR', ts)",
+        "UM",
+    ),
+    Query(
+        f"SELECT window(ts, '1 hour') AS w, count(*) AS n FROM {_TS} GROUP BY window(ts, '1 hour')",
+        "AUM",
+    ),
+    Query(f"SELECT ts, count(*) AS n FROM {_TS} GROUP BY ts", "AUM"),
+    Query(f"SELECT t, count(*) AS n FROM (SELECT ts AS t FROM {_TS}) GROUP BY t", "AUM"),
+    Query(f"SELECT DISTINCT key FROM {_TS}", "UM"),
+    Query(f"SELECT DISTINCT ts FROM {_TS}", "AUM"),
+    Query(f"SELECT key, count(*) AS n FROM {_TS} GROUP BY key", "UM"),
+    Query(f"SELECT key, max(ts) AS n FROM {_TS} GROUP BY key", "UM"),
+    Query(f"SELECT a.key FROM {_TS} a LEFT JOIN {_TS.replace('10', '20')} b ON a.key = b.key", ""),
+    Query(
+        f"SELECT a.key FROM {_TS} a LEFT JOIN {_TS.replace('10', '20')} b ON a.key = b.key AND a.ts = b.ts",
+        "A",
+    ),
+    Query(
+        "SELECT b.t, count(*) AS n FROM (SELECT struct(timestamp AS t) AS b FROM source WATERMARK timestamp DELAY OF INTERVAL 1 MINUTE) GROUP BY b.t",
+        "UM",
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -32,6 +32,8 @@ class Execution:
     mode: Mode
     output_mode: str = "append"
     watermark: bool = False
+    by_clause: bool = field(default=False, compare=False)
+    """Whether the watermark is one of the query's own WATERMARK clause."""
 
     @property
     def in_batches(self) -> bool:
@@ -41,7 +43,8 @@ class Execution:
     def __str__(self) -> str:
         if not self.in_batches:
             return str(self.mode)
-        mark = " and transform.watermark" if self.watermark else ""
+        named = "WATERMARK" if self.by_clause else "transform.watermark"
+        mark = f" and {named}" if self.watermark else ""
         return f"{self.mode} with outputMode {self.output_mode}{mark}"
 
 

@@ -138,7 +138,8 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "InvalidSpec InvalidPattern InvalidPodTemplate NullField NotOneSelect "
         "UnsupportedOperation UnknownColumn UnknownFunction InvalidSql SinkColumns SinkRouting "
-        "BadRecordsVanish SinkFeedsSource SpecTooLarge QueryTooLarge MemorySinkInCluster",
+        "BadRecordsVanish SinkFeedsSource SpecTooLarge QueryTooLarge MemorySinkInCluster "
+        "DataSourceUnusable KafkaAsDataSource DependencyDoubtful StartsAtLatest CommentedOut",
         "Stalled: the spec cannot run. If the operator found it, the last valid spec keeps "
         "running, and Ready stays True while it does. As a warning: it runs, but probably not as "
         "intended.",

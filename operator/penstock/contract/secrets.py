@@ -16,10 +16,6 @@ from penstock.api.v1alpha1.kafka_connection import KafkaConnection
 from penstock.api.v1alpha1.object_store import ObjectStore
 from penstock.contract import naming
 
-# The keys of a Secret of the type kubernetes.io/tls.
-TLS_CERTIFICATE = "tls.crt"
-TLS_KEY = "tls.key"
-
 
 def secret_keys(spec: StreamSpec) -> dict[str, tuple[str, ...]]:
     """The keys that source, sink and checkpoint use, by Secret."""
@@ -86,8 +82,9 @@ def _refs_of(client: KafkaConnection) -> Iterator[KeyRef]:
         if client.tls.ca_secret is not None:
             yield client.tls.ca_secret
         if client.tls.client_secret is not None:
-            for key in (TLS_CERTIFICATE, TLS_KEY):
-                yield KeyRef(name=client.tls.client_secret.name, key=key)
+            own = client.tls.client_secret
+            for key in (own.cert_key, own.key_key):
+                yield KeyRef(name=own.name, key=key)
     if client.sasl is not None:
         for ref in (client.sasl.password_secret, client.sasl.jaas_config_secret):
             if ref is not None:

@@ -100,6 +100,8 @@ def find_column_problems(columns: Sequence[Column], sink: Sink) -> list[str]:
 
     Kafka's writer finds its columns by their exact names, also where SQL ignores case.
     """
+    if sink.custom is not None:
+        return _missing_folders(columns, sink.custom.partition_by)
     if sink.kafka is None:
         return []
     read = _read_by(sink)
@@ -187,6 +189,18 @@ def find_routing_warnings(columns: Sequence[Column], sink: Sink) -> list[str]:
     return found
 
 
+def _missing_folders(columns: Sequence[Column], folders: Sequence[str]) -> list[str]:
+    """Columns of partitionBy that the rows do not have; here Spark ignores case."""
+    names = [each.name for each in columns if each.name is not None]
+    missing = [each for each in folders if each.lower() not in {name.lower() for name in names}]
+    if not missing or len(names) < len(columns):
+        return []
+    return [
+        f"spec.sink.custom.partitionBy: the rows have no column {missing[0]} (they have "
+        f"{', '.join(names[:10])}): correct the name, or select the column"
+    ]
+
+
 def _read_by(sink: Sink) -> list[str]:
     """The columns that Spark's writer reads for this sink: no topic if the sink has one."""
     has_topic = sink.kafka is not None and sink.kafka.topic is not None
@@ -222,7 +236,7 @@ def _is_passed_on(column: Column) -> bool:
 
 def _shown(of_type: str) -> str:
     """A type as SQL writes it, the names of fields as they are."""
-    return re.sub(r"\w+\b(?!:)", lambda word: word[0].upper(), of_type)
+    return re.sub(r"\b\w+\b(?!:)", lambda word: word[0].upper(), of_type)
 
 
 def _fits(of_type: str, types: Sequence[str]) -> bool:

@@ -54,6 +54,11 @@ from penstock.sql.unknown_names import UnknownName
 # The first words of a query; any other statement would run as a command in the driver.
 _QUERY_WORDS = ("SELECT", "WITH", "FROM", "TABLE", "VALUES", "(", "MAP", "REDUCE")
 _MAX_EXCERPT_LENGTH = 60
+# Words that a comment at the end of a text has if it hides a part of the query.
+_SQL_WORD = re.compile(
+    r"\b(from|where|and|or|group by|having|order by|limit|union|(left |inner )?join)\b",
+    re.IGNORECASE,
+)
 # Configuration that may bring functions of its own.
 _MORE_FUNCTIONS = ("spark.sql.extensions", "spark.sql.catalog", "spark.plugins", "spark.jars")
 
@@ -167,19 +172,25 @@ class _Judge:
         except UnreadableText as error:
             self._problems.append(_left_to_spark(query.path, str(error), error.place))
             return
-        reader = QueryReader(self._source, self._function_types)
+        watermarks = find_watermarks(tokens)
+        marked = frozenset(tokens[each.first + 1].text.lower() for each in watermarks)
+        reader = QueryReader(self._source, self._function_types, marked)
         rows = reader.read(root)
         operations = reader.operations
         is_pipe = any(each.token_type is TokenType.PIPE_GT for each in tokens)
         if is_pipe:
             operations = [(PIPE, root), *operations]
         execution = self._execution
-        if watermarks := find_watermarks(tokens):
-            execution = replace(execution, watermark=True)
+        if watermarks:
+            execution = replace(execution, watermark=True, by_clause=self._watermark is None)
             operations.append((op.WATERMARK, exp.var(tokens[watermarks[0].first].text)))
-        if watermarks or self._watermark_is_unknown:
+        if self._watermark_is_unknown:
             operations = [(op.IF_EVENT_TIME.get(each, each), node) for each, node in operations]
         self._problems += _refuse_unsupported(query, operations, execution, tokens)
+        self._refuse_bytes(query, tokens, reader.bytes_as_text)
+        self._refuse_state_in_transactions(query, tokens, operations, execution)
+        self._warn_of_comment(query, tokens)
+        self._warn_of_packages(query.path, called_functions(root))
         self._refuse_unknown_columns(query, tokens, reader.unknown_columns)
         is_known = not self._refuse_unknown_functions(query, tokens, root)
         self._leave_names_to_spark(query, tokens, reader, is_known)
@@ -200,6 +211,72 @@ class _Judge:
                 _problem("BadRecordsVanish", query.path, place, message, "warning")
             )
         self._judge_functions(called_functions(root))
+
+    def _refuse_bytes(self, text: SqlText, tokens: list[Token], found: list[exp.Expr]) -> None:
+        if "spark.sql.ansi.enabled" in self._spec.spark_conf:
+            return
+        for node in found[:1]:
+            given = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
+            name = _excerpt(given)
+            said = (
+                f": {_excerpt(node)} takes text, and {name} is BINARY: write CAST({name} AS "
+                f"STRING) in place of {name}"
+            )
+            self._problems.append(
+                _problem("InvalidSql", text.path, _place(node, text, tokens), said)
+            )
+
+    def _refuse_state_in_transactions(
+        self,
+        text: SqlText,
+        tokens: list[Token],
+        operations: Sequence[tuple[Operation, exp.Expr]],
+        execution: Execution,
+    ) -> None:
+        """A task has to write all that it has read; the driver asks Spark's plan the same."""
+        if not self._spec.sink.exactly_once:
+            return
+        for operation, node in operations:
+            if operation in op.WITH_STATE and operation.supported_by(execution):
+                said = (
+                    ": sink.kafka.delivery ExactlyOnce is not possible, because the query keeps "
+                    f"state ({operation.description}: {_excerpt(node)}): remove it, or use "
+                    "AtLeastOnce"
+                )
+                place = _place(node, text, tokens)
+                self._problems.append(_problem("ExactlyOnceImpossible", text.path, place, said))
+                return
+
+    def _warn_of_comment(self, text: SqlText, tokens: list[Token]) -> None:
+        """YAML's > makes one line of a text, and then a comment hides what follows it."""
+        sql = text.text.strip()
+        last = text.text[tokens[-1].end + 1 :].strip() if tokens else ""
+        hidden = _SQL_WORD.search(last)
+        if "\n" not in sql and last.startswith("--") and hidden:
+            self._problems.append(
+                Problem(
+                    "CommentedOut",
+                    f"{text.path}: the text is one line, so that {hidden[0].upper()} and all else "
+                    "behind -- is a comment: write sql: | and not >, which makes one line of "
+                    "several",
+                    "warning",
+                )
+            )
+
+    def _warn_of_packages(self, path: str, called: frozenset[str]) -> None:
+        spec = self._spec
+        if spec.image is not None or spec.dependencies.jars or spec.dependencies.packages:
+            return
+        for kind in ("avro", "protobuf"):
+            for name in sorted(
+                called & {f"from_{kind}", f"to_{kind}"} - self._function_types.keys()
+            ):
+                said = (
+                    f"{path}: {name} needs a package that Penstock's image does not have: name "
+                    f"org.apache.spark:spark-{kind}_2.13:4.2.0 in spec.dependencies.packages, or "
+                    "an image that has it"
+                )
+                self._problems.append(Problem("DependencyDoubtful", said, "warning"))
 
     def _warn_of_columns(self, path: str, columns: Columns) -> None:
         found = {
@@ -371,6 +448,12 @@ def _check_statement(path: str, tokens: list[Token]) -> Problem | None:
         if each.token_type is not TokenType.SEMICOLON
         and (before is None or before.token_type is TokenType.SEMICOLON)
     ]
+    if not tokens:
+        return Problem(
+            "NotOneSelect",
+            f"{path} is one comment: remove the --, and write sql: | and not >, which makes one "
+            "line of several, so that all behind -- is a comment",
+        )
     if len(statements) != 1:
         return Problem(
             "NotOneSelect", f"{path} takes one SELECT, not {len(statements)}: keep only one"
@@ -418,7 +501,7 @@ def _message(
     operation: Operation, node: exp.Expr, execution: Execution, alternatives: list[Execution]
 ) -> str:
     remedy = operation.remedy
-    if alternatives and (remedy == REMOVE_IT or operation is op.WITH):
+    if alternatives and (remedy == REMOVE_IT or operation in op.WITH_ALTERNATIVES):
         remedy += f", or use {_nearest(alternatives, execution)}"
     return (
         f": {execution} does not support {operation.name} "

@@ -18,6 +18,7 @@ from penstock.sql.expressions import (
     may_carry_event_time,
     may_group_by_event_time,
     output_columns,
+    takes_bytes_for_text,
     value_of,
 )
 from penstock.sql.joins import classify_join, classify_set_operation, set_operation_columns
@@ -38,6 +39,9 @@ class QueryReader:
     """The columns of the view `source`; None if unknown."""
     function_types: dict[str, str | None]
     """The functions that the stream declares, in lower case, with the types of their results."""
+    watermarked: frozenset[str] = frozenset()
+    """The columns, in lower case, of which a WATERMARK clause says that they carry it. Where the
+    clause stands is not known here, so any column of such a name may."""
     operations: list[tuple[Operation, exp.Expr]] = field(default_factory=list)
     unknown_columns: list[UnknownName] = field(default_factory=list)
     """Names of columns and fields that are certainly not there."""
@@ -45,6 +49,8 @@ class QueryReader:
     """Names of fields of structs of which nothing shows the fields."""
     unreadable: list[exp.Expr] = field(default_factory=list)
     """What only Spark can resolve: names that an expression computes."""
+    bytes_as_text: list[exp.Expr] = field(default_factory=list)
+    """What takes text or makes a number of it, and is certainly given bytes."""
     has_aggregate: bool = False
 
     def read(self, root: exp.Expr) -> Relation:
@@ -137,7 +143,7 @@ class QueryReader:
             result = self._read_query(node, ctes)
         else:
             result = Relation(is_stream=False)
-        result = replace(result, columns=_renamed(result.columns, node))
+        result = replace(result, columns=self._marked(_renamed(result.columns, node)))
         for join in node.args.get("joins") or ():
             result, _ = self._read_join(None, join, result, ctes, None)
             result = replace(result, columns=None)
@@ -151,6 +157,14 @@ class QueryReader:
                 grouped=result.grouped or is_grouped,
             )
         return result
+
+    def _marked(self, columns: Columns | None) -> Columns | None:
+        return columns and tuple(
+            replace(each, event_time=None)
+            if (each.name or "").lower() in self.watermarked and not each.event_time
+            else each
+            for each in columns
+        )
 
     def _named_table(self, node: exp.Table, ctes: Mapping[str, Relation]) -> Relation:
         name = node.name.lower()
@@ -236,6 +250,8 @@ class QueryReader:
                 continue
             if isinstance(each, exp.Anonymous) and each.name.lower() == "identifier":
                 self.unreadable.append(each)
+            if is_stream and takes_bytes_for_text(each, scope):
+                self.bytes_as_text.append(each)
             operation = operation_of(each, self.function_types)
             if isinstance(each, exp.Column) and _is_time_without_parentheses(each, scope):
                 operation = op.CURRENT_TIME
@@ -252,7 +268,7 @@ class QueryReader:
         return aggregate
 
     def _read_subquery(self, node: exp.Query, ctes: Mapping[str, Relation]) -> None:
-        reader = QueryReader(self.source, self.function_types)
+        reader = QueryReader(self.source, self.function_types, self.watermarked)
         if reader._read_query(node, ctes).is_stream:
             self._add(op.STREAM_IN_SUBQUERY, node)
         self.unreadable += reader.unreadable

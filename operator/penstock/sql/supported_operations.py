@@ -130,7 +130,15 @@ AGGREGATE_IN_FUNCTION = Operation(
 JOIN_HINT = Operation(
     "ResolvedHint", "a join hint for the stream", _not_continuous, remedy="remove the hint"
 )
-WINDOW = Operation("Window", "a window function (OVER)", _never, "only time windows are finite")
+WINDOW = Operation(
+    "Window",
+    "a window function (OVER)",
+    _never,
+    "only time windows are finite",
+    "for the newest or greatest row of a key use max_by(struct(...), ...) grouped by the key and a "
+    "time window, for the first one dropDuplicatesWithinWatermark in transform.python, and for the "
+    "row before it transformWithState there",
+)
 JOIN = Operation(
     "Join",
     "a join of two streams",
@@ -200,13 +208,25 @@ WATERMARK = Operation(
 )
 PIPE = Operation("PipeOperator", "pipe syntax", _not_continuous)
 LATERAL = Operation("LateralJoin", "a lateral subquery", _not_continuous)
-LIMIT = Operation("Limit", "LIMIT", _limit, "rows already written cannot be withdrawn")
+_GREATEST = (
+    "remove it from the query; for the greatest of a time window use "
+    "slice(sort_array(collect_list(struct(...)), false), 1, n), grouped by the window"
+)
+LIMIT = Operation("Limit", "LIMIT", _limit, "rows already written cannot be withdrawn", _GREATEST)
 OFFSET = Operation("Offset", "OFFSET", _never)
 SORT = Operation(
-    "Sort", "sorting the rows of an aggregate", _sort, "a stream can only be sorted as a whole"
+    "Sort",
+    "sorting the rows of an aggregate",
+    _sort,
+    "a stream can only be sorted as a whole",
+    _GREATEST,
 )
 SORT_WITHOUT_AGGREGATE = Operation(
-    "Sort", "sorting", _never, "only the result of an aggregate can be sorted, as a whole"
+    "Sort",
+    "sorting",
+    _never,
+    "only the result of an aggregate can be sorted, as a whole",
+    _GREATEST,
 )
 REPARTITION = Operation("Repartition", "repartitioning", _without_shuffle)
 SAMPLE = Operation("Sample", "TABLESAMPLE", _never)
@@ -254,6 +274,14 @@ IF_EVENT_TIME = {
 }
 # What makes Spark refuse to create a function, whether or not the query calls it.
 IN_FUNCTION = (AGGREGATE_IN_FUNCTION, GENERATE_IN_FUNCTION, WINDOW, STREAM_IN_SUBQUERY)
+
+# Whose messages also name another mode that supports them.
+WITH_ALTERNATIVES = (WITH, LIMIT, SORT)
+# What certainly keeps state between batches.
+WITH_STATE = (
+    AGGREGATE_WITHOUT_EVENT_TIME, AGGREGATE, SESSION_AGGREGATE, DISTINCT_WITHOUT_EVENT_TIME,
+    DISTINCT, JOIN, OUTER_JOIN, SEMI_JOIN, PIVOT, DISTINCT_UNION, DISTINCT_UNION_WITHOUT_EVENT_TIME,
+)  # fmt: skip
 
 # In the order of docs/modes.md.
 OPERATIONS: tuple[Operation, ...] = (

@@ -202,7 +202,17 @@ def _warn_unseen(spec: StreamSpec, python: PythonTransform) -> Iterator[Problem]
 
 
 def _warn_of_udf(spec: StreamSpec, tree: ast.Module) -> Iterator[Problem]:
-    mode = spec.trigger.mode
+    mode, kafka = spec.trigger.mode, spec.source.kafka
+    if kafka is not None and kafka.dead_letters is not None:
+        lines = [each.lineno for each in _walk(tree.body, into_functions=True) if _is_udf(each)]  # type: ignore[attr-defined]
+        if lines:
+            yield Problem(
+                "DeadLettersNotPossible",
+                f"{_INLINE}, line {min(lines)}: this makes a UDF, which gets many records at once, "
+                "so that nobody knows which one failed: the driver refuses the query with "
+                "spec.source.kafka.deadLetters: remove them, or use Spark's own expressions",
+                "warning",
+            )
     if mode not in (Mode.CONTINUOUS, Mode.REAL_TIME):
         return
     nodes = list(_walk(tree.body, into_functions=True))

@@ -11,7 +11,13 @@ from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.sizing import Size, size, stated_partitions
 from penstock.contract.stream_defaults import ALLOWED, StreamDefaults
-from penstock.validation.rules import kafka, plain_credentials, pod_security, pod_templates
+from penstock.validation.rules import (
+    data_sources,
+    kafka,
+    plain_credentials,
+    pod_security,
+    pod_templates,
+)
 from penstock.validation.rules.pod_security import PodSecurity
 from penstock.validation.schema_errors import describe_error
 from penstock.validation.text_sandbox import judge_texts
@@ -30,6 +36,7 @@ def judge(
     rules: list[Iterable[Problem]] = [
         judge_texts(spec),
         kafka.find_problems(spec),
+        data_sources.find_problems(spec),
         pod_templates.find_problems(spec),
     ]
     if not local:

@@ -68,6 +68,7 @@ _CHANGES: dict[str, Change] = {
             "sink.kafka.transactionInterval",
             "sink.console",
             "sink.custom.options",
+            "sink.custom.partitionBy",
             "checkpoint.generation",
             "checkpoint.startFrom",
             "checkpoint.statePartitions",

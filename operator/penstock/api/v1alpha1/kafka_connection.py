@@ -38,6 +38,7 @@ from penstock.api.predicates import (
 from penstock.api.v1alpha1.base import (
     WITHOUT_NULLS,
     ClassName,
+    DataKey,
     KeyRef,
     ObjectName,
     Options,
@@ -112,10 +113,20 @@ CONNECTION_RULES = tuple(
 
 
 class ClientCertificate(SpecObject):
-    """A Secret of the type kubernetes.io/tls."""
+    """A Secret of the type kubernetes.io/tls, or one with other keys, such as Strimzi's."""
 
-    name: ObjectName = Field(
-        description="Name of the Secret. Its keys are tls.crt and tls.key (PEM, PKCS #8)."
+    name: ObjectName = Field(description="Name of the Secret.")
+    cert_key: DataKey = Field(
+        "tls.crt",
+        description="The key that holds the certificate (PEM). In the Secret of a KafkaUser of "
+        "Strimzi: user.crt. Default: tls.crt.",
+        examples=["user.crt"],
+    )
+    key_key: DataKey = Field(
+        "tls.key",
+        description="The key that holds the private key (PEM, PKCS #8). In the Secret of a "
+        "KafkaUser of Strimzi: user.key. Default: tls.key.",
+        examples=["user.key"],
     )
 
 

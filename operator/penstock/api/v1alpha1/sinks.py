@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from penstock.api.kafka_options import SINK_OPTIONS, WRITER_OPTIONS
 from penstock.api.predicates import (
@@ -87,6 +87,15 @@ class CustomSink(SpecObject):
         description="The sink's short name or class; module:Class for one written in Python.",
     )
     options: Options = Field({}, description="The sink's options.", examples=[{"path": "/data"}])
+    partition_by: Annotated[
+        list[Annotated[str, StringConstraints(min_length=1, max_length=128)]],
+        Field(max_length=16),
+    ] = Field(
+        [],
+        description="Columns by whose values a sink of files, or Delta, divides its rows into "
+        "folders, such as day=2026-11-28. Default: none.",
+        examples=[["day"]],
+    )
 
 
 class Sink(SpecObject):

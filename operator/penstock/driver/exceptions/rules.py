@@ -83,10 +83,18 @@ SPECIFIC: tuple[Rule, ...] = (
         for name in (
             "_LEGACY_ERROR_TEMP_3102",
             "_LEGACY_ERROR_TEMP_2256",
-            "STREAMING_OUTPUT_MODE",
             "STREAMING_REAL_TIME_MODE",
             "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING",
         )
+    ),
+    Rule(
+        "STREAMING_OUTPUT_MODE",
+        "UnsupportedOperation",
+        permanent=True,
+        shows_message=True,
+        advice="An aggregate in outputMode append groups by window(<event time>, ...), or by the "
+        "column of the watermark itself, named in the rows that have it: no function of it, and no "
+        "column of a DataFrame from before withWatermark, carries the watermark.",
     ),
     # The next start finds out whether records are lost, and how many (data_loss.py).
     Rule(
@@ -369,7 +377,8 @@ def of_condition(condition: str | None, sql_state: str | None, *, in_task: bool)
         case Verdict.PROCESSOR:
             return Rule(condition, permanent=True, shows_message=True)
         case Verdict.SPEC if not in_task:
-            return Rule(condition, permanent=True, shows_message=True)
+            advice = _ADVICE_ON_SPECS.get(condition, "")
+            return Rule(condition, permanent=True, shows_message=True, advice=advice)
         case Verdict.SPEC | Verdict.RECORD:
             return Rule(condition, advice=_ADVICE.get(condition, ""), is_record_error=True)
     reason = _REASONS[verdict]
@@ -393,6 +402,12 @@ _REASONS: Mapping[Verdict, str] = {
 }
 # They say only that something else has failed.
 _WRAPPERS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED"})
+# In place of Spark's own, which is about the command line.
+_ADVICE_ON_SPECS = {
+    f"{kind.upper()}_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE": f"Name the package org.apache.spark:"
+    f"spark-{kind}_2.13:4.2.0 in spec.dependencies.packages, or an image that has it."
+    for kind in ("avro", "protobuf")
+}
 _ADVICE = {
     "KAFKA_NULL_TOPIC_IN_DATA": "Its column topic is null: set spec.sink.kafka.topic, or give each "
     "record a topic in the transform.",

@@ -14,7 +14,7 @@ from pathlib import Path
 from penstock.api.kafka_options import JAAS_OPTION
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.kafka_connection import KafkaConnection, Sasl, Tls
-from penstock.contract.secrets import TLS_CERTIFICATE, TLS_KEY, secret_keys
+from penstock.contract.secrets import secret_keys
 from penstock.driver.failures import DriverError, Failure
 
 _PROVIDERS = "kafka.config.providers"
@@ -61,7 +61,7 @@ def check_secrets(spec: StreamSpec, secrets: Path) -> None:
                     Failure(
                         "SecretMissing",
                         f"The Secret {name} has no key {key}, or does not exist. Create it in the "
-                        "stream's namespace, and the stream starts by itself.",
+                        f"stream's namespace, and the stream starts by itself.{_other_keys(key)}",
                         permanent=True,
                         recoverable=True,
                     )
@@ -70,6 +70,16 @@ def check_secrets(spec: StreamSpec, secrets: Path) -> None:
         if client is not None and client.sasl is not None:
             _check_password(client.sasl, secrets)
             _check_jaas(client.sasl, secrets)
+
+
+def _other_keys(key: str) -> str:
+    """How to use a client's certificate that has other names in its Secret."""
+    if key not in ("tls.crt", "tls.key"):
+        return ""
+    return (
+        " If certificate and key have other names there, such as user.crt and user.key in the "
+        "Secret of a KafkaUser of Strimzi, name them in tls.clientSecret.certKey and keyKey."
+    )
 
 
 def _check_password(sasl: Sasl, secrets: Path) -> None:
@@ -129,10 +139,12 @@ def _tls(tls: Tls, secrets: Path) -> dict[str, str]:
             secrets / tls.ca_secret.name / tls.ca_secret.key
         )
     if tls.client_secret is not None:
-        name = tls.client_secret.name
+        own = tls.client_secret
         options["kafka.ssl.keystore.type"] = "PEM"
-        options["kafka.ssl.keystore.certificate.chain"] = _reference(secrets, name, TLS_CERTIFICATE)
-        options["kafka.ssl.keystore.key"] = _reference(secrets, name, TLS_KEY)
+        options["kafka.ssl.keystore.certificate.chain"] = _reference(
+            secrets, own.name, own.cert_key
+        )
+        options["kafka.ssl.keystore.key"] = _reference(secrets, own.name, own.key_key)
     return options
 
 

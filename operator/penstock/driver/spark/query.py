@@ -425,8 +425,10 @@ def start(
     named, options = sink_options(spec.sink, environment.secrets, kafka)
     if names is not None:
         options = {**transactions.sink_options(spec, names, longest_transaction_ms), **options}
+    folders = [] if spec.sink.custom is None else spec.sink.custom.partition_by
     return (
         frame.writeStream.format(_format(frame.sparkSession, named))
+        .partitionBy(*folders)
         .queryName(query_name(spec, stream))
         .options(**options)
         .options(**trigger_options(spec))

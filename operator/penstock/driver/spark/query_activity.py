@@ -30,6 +30,8 @@ class Activity:
     mode, whose first commit may take minutes), or it is idle (micro-batch)."""
     active_tasks: int | None
     """Running tasks, in a mode where each partition always has one; else None."""
+    waiting_tasks: int = 0
+    """Of the same stages, the tasks that wait for a core."""
 
 
 NO_ACTIVITY = Activity(
@@ -47,9 +49,12 @@ def observe_activity(
     """
     if mode is Mode.CONTINUOUS:
         tracker = spark_context._jsc.sc().statusTracker()
-        stages = (tracker.getStageInfo(number) for number in tracker.getActiveStageIds())
-        running = sum(int(stage.get().numActiveTasks()) for stage in stages if stage.nonEmpty())
-        return replace(NO_ACTIVITY, active_tasks=running)
+        found = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+        stages = [stage.get() for stage in found if stage.nonEmpty()]
+        running = sum(int(stage.numActiveTasks()) for stage in stages)
+        begun = running + sum(int(stage.numCompletedTasks()) for stage in stages)
+        waiting = max(0, sum(int(stage.numTasks()) for stage in stages) - begun)
+        return replace(NO_ACTIVITY, active_tasks=running, waiting_tasks=waiting)
     work, active = _work(spark_context)
     if mode is Mode.REAL_TIME:
         confirmed = 0 < partitions <= active

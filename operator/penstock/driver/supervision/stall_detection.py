@@ -151,10 +151,14 @@ def stall(
         and answered_at < since + late_after(history, policy)
     ):
         return None
-    return _tasks_missing(run, observation, patience) or Failure(
-        NO_PROGRESS,
-        f"No progress within {patience:.0f} s although all cores are there. The query restarts "
-        "from its checkpoint.",
+    return (
+        _tasks_missing(run, observation, patience)
+        or _tasks_wait(observation, patience)
+        or Failure(
+            NO_PROGRESS,
+            f"No progress within {patience:.0f} s although all cores are there. The query restarts "
+            "from its checkpoint.",
+        )
     )
 
 
@@ -219,6 +223,20 @@ def _tasks_missing(run: Running, observation: Observation, patience: float) -> F
         TASKS_MISSING,
         f"{active} tasks run for {run.partitions} partitions although all cores are there. The "
         "query restarts from its checkpoint.",
+    )
+
+
+def _tasks_wait(observation: Observation, patience: float) -> Failure | None:
+    """A source that states its partitions itself has more of them than it says."""
+    waiting, active = observation.activity.waiting_tasks, observation.activity.active_tasks
+    if not waiting or active is None:
+        return None
+    return Failure(
+        NO_PROGRESS,
+        f"No progress within {patience:.0f} s: {waiting} of {waiting + active} tasks wait for a "
+        "core, and each partition needs one all the time. The query restarts from its checkpoint, "
+        "and will wait again: set spec.source.custom.numPartitions to the partitions that the "
+        "source has, or use source.kafka for Kafka.",
     )
 
 

@@ -27,7 +27,7 @@ _INT, _LONG = 2**31 - 1, 2**63 - 1
 _NUMBERS = {
     "minpartitions": (1, _INT),
     "maxrecordsperpartition": (1, _LONG),
-    "maxoffsetspertrigger": (0, _LONG),
+    "maxoffsetspertrigger": (1, _LONG),  # with 0, no limit elsewhere, it reads nothing, for ever
     "minoffsetspertrigger": (0, _LONG),
     "fetchoffset.numretries": (0, _INT),
     "fetchoffset.retryintervalms": (0, _LONG),
@@ -37,6 +37,8 @@ _NUMBERS = {
 _WORDS = {"startingoffsetsbytimestampstrategy": ("error", "latest")}
 # JavaUtils.timeStringAs of Spark, which trims the text.
 _SPARK_TIME = re.compile(r"\s*-?[0-9]+(us|ms|s|m|min|h|d)?\s*", re.IGNORECASE)
+# A * as in the names of files: payments-*
+_GLOB = re.compile(r"(?<!\\)[\w-]\*")
 _INTEGER = re.compile(r"[-+]?\d{1,19}")
 _TIMESTAMPS: TypeAdapter[dict[str, dict[str, int]]] = TypeAdapter(
     dict[str, dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], Annotated[int, Field(le=_LONG)]]]
@@ -54,8 +56,12 @@ def find_problems(spec: StreamSpec) -> Iterator[Problem]:
         sink_topic = _read_if_matched(source, spec)
         if sink_topic in {*(source.topics or ()), *(source.assign or ())}:
             yield _loop(sink_topic)
+        if source.topic_pattern is not None:
+            yield from _glob(source.topic_pattern)
         yield from _batch_limits(source, spec)
         yield from _divided_partitions(source, spec)
+        yield from _never_read(source, spec)
+        yield from _dead_letters(source, spec)
     if sink is not None:
         yield from _unknown_options("sink", sink.options, KNOWN_SINK_OPTIONS, severity)
         yield from _broken_guarantees(sink, spec.kafka)
@@ -128,7 +134,8 @@ def _wanted(key: str, value: str) -> str | None:
         least, most = _NUMBERS[key]
         text = value.strip() if key == "startingtimestamp" else value
         if not _INTEGER.fullmatch(text) or not least <= int(text) <= most:
-            return f"an integer of {least} or more"
+            no_limit = ": remove it for no limit" if key == "maxoffsetspertrigger" else ""
+            return f"an integer of {least} or more{no_limit}"
     elif key in _WORDS and value.lower() not in _WORDS[key]:
         return f"one of: {', '.join(_WORDS[key])}"
     elif key == "maxtriggerdelay" and not _SPARK_TIME.fullmatch(value):
@@ -167,6 +174,44 @@ def _broken_guarantees(sink: KafkaSink, shared: KafkaConnection | None) -> Itera
                 and shared.options.get(name) == value
             )
             yield _option_problem("kafka" if is_shared else "sink.kafka", name, why)
+
+
+def _glob(pattern: str) -> Iterator[Problem]:
+    """A pattern that looks like one for names of files."""
+    if _GLOB.search(pattern) and not any(each in pattern for each in ("[", "\\Q")):
+        yield Problem(
+            "InvalidPattern",
+            "spec.source.kafka.topicPattern: a * repeats the character before it, and here that is "
+            "a letter, a digit, - or _: for any text write .*",
+            "warning",
+        )
+
+
+def _never_read(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
+    """What is there before the first start, of a query that ends once it has read what is there."""
+    names = {name.lower() for name in source.options}
+    if (
+        spec.trigger.mode is Mode.AVAILABLE_NOW
+        and source.starting_offsets is None
+        and not source.starting_offsets_by_partition
+        and not names & {"startingtimestamp", "startingoffsetsbytimestamp"}
+        and spec.checkpoint.start_from is None
+    ):
+        yield Problem(
+            "StartsAtLatest",
+            "spec.source.kafka.startingOffsets is latest by default, so the first run with "
+            "trigger.availableNow reads nothing, and is Completed: set earliest",
+            "warning",
+        )
+
+
+def _dead_letters(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
+    if source.dead_letters is not None and spec.sink.custom is not None:
+        yield Problem(
+            "DeadLettersNotPossible",
+            "spec.source.kafka.deadLetters is not possible with sink.custom, which may keep rows "
+            "for a later write, so that nobody knows which record failed: remove one of them",
+        )
 
 
 def _read_if_matched(source: KafkaSource, spec: StreamSpec) -> str | None:

@@ -16,14 +16,23 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.pods import Driver, Executor
 from penstock.validation.rules.pod_security import mappings
 
-# The end of a name: DB_PASSWORD, fs.s3a.secret.key, AWS_SECRET_ACCESS_KEY, apiKey, SASL_TOKEN...
+# The end of a name: DB_PASSWORD, fs.s3a.secret.key, AWS_SECRET_ACCESS_KEY, apiKey, SASL_TOKEN...,
+# es.net.http.auth.pass; or the keys of Azure, which end with the account's host.
 _CREDENTIAL = re.compile(
-    r"(passwd|password|passphrase|secret|token|credentials?"
-    r"|(secret|access|account|private|api)[._-]?key)$",
+    r"(passwd|password|passphrase|secret|token|credentials?|[._-]pass|[._-]pwd"
+    r"|(secret|access|account|private|api)[._-]?key)$"
+    r"|^(spark\.hadoop\.)?fs\.azure\.(account\.key|sas(\.fixed\.token)?)\.",
     re.IGNORECASE,
 )
-# A login within a URL: https://user:password@host
-_LOGIN_IN_URL = re.compile(r"^[a-z0-9+.-]+://[^/@:]+:[^/@]+@", re.IGNORECASE)
+# A login behind the :// of a URL: https://user:password@host, mongodb://user:password@host/db
+_LOGIN = re.compile(r"[^/@:\s]*:[^/@\s]+@")
+# A credential in the query of a URL, or among its properties: ?user=u&password=p, ;password=p, and
+# the signature of a shared access key of Azure.
+_IN_QUERY = re.compile(
+    r"[?&;](password|passwd|pwd|secret|token|access_?key|secret_?key|sig|signature|x-amz-signature)"
+    r"=[^&;\s]",
+    re.IGNORECASE,
+)
 
 
 def find_problems(spec: StreamSpec) -> list[Problem]:
@@ -43,13 +52,23 @@ def find_problems(spec: StreamSpec) -> list[Problem]:
 def _places(spec: StreamSpec) -> Iterator[str]:
     """As "field: name"."""
     for path, options in _maps(spec).items():
-        yield from (f"{path}: {name}" for name in options if _CREDENTIAL.search(name))
+        for name, value in options.items():
+            if _CREDENTIAL.search(name):
+                yield f"{path}: {name}"
+            elif _in_url(value):
+                yield f"{path}: the login in {name}"
     for field, pod in (("driver", spec.driver), ("executor", spec.executor)):
         yield from _in_java_options(f"spec.{field}.javaOptions", pod)
         yield from _in_template(f"spec.{field}.podTemplate", pod.pod_template)
     for number, url in enumerate(spec.dependencies.jars):
-        if _LOGIN_IN_URL.match(url):
+        if _in_url(url):
             yield f"spec.dependencies.jars[{number}]: the login in the URL"
+
+
+def _in_url(value: str) -> bool:
+    """Whether a text has a URL with a credential in it."""
+    has_login = any(_LOGIN.match(rest) for rest in value.split("://")[1:])
+    return has_login or _IN_QUERY.search(value) is not None
 
 
 def _maps(spec: StreamSpec) -> dict[str, Mapping[str, str]]:
@@ -65,7 +84,7 @@ def _in_java_options(path: str, pod: Driver | Executor) -> Iterator[str]:
     for option in pod.java_options:
         for each in option.split():
             name, _, value = each.removeprefix("-D").partition("=")
-            if each.startswith("-D") and value and _CREDENTIAL.search(name):
+            if each.startswith("-D") and value and (_CREDENTIAL.search(name) or _in_url(value)):
                 yield f"{path}: {name}"
 
 
@@ -76,5 +95,6 @@ def _in_template(path: str, template: Mapping[str, Any]) -> Iterator[str]:
         for container in mappings(spec.get(kind) if isinstance(spec, Mapping) else None):
             for variable in mappings(container.get("env")):
                 name = str(variable.get("name", ""))
-                if variable.get("value") and _CREDENTIAL.search(name):
+                value = str(variable.get("value") or "")
+                if value and (_CREDENTIAL.search(name) or _in_url(value)):
                     yield f"{path}: spec.{kind}[{container.get('name', '')}].env: {name}"

@@ -26,4 +26,7 @@ EVERY_CHANGE = {
     ("lookup-in-parquet", "R"),
     ("transform-with-state-in-pandas", "U"),
     ("what-is-there-now", "N"),
+    ("names-in-capitals", "C"),
+    ("value-replaced", "A"),
+    ("files-in-folders", "A"),
 }

@@ -213,16 +213,19 @@ class Run:
         return Counter(rows)
 
     def _lines(self) -> Iterator[Row]:
-        """The rows of the files that the sink has committed."""
-        log = self._folder / "written" / "_spark_metadata"
+        """The rows of the files that the sink has committed, behind the folder of each, if any."""
+        written = self._folder / "written"
+        log = written / "_spark_metadata"
         paths = {
             json.loads(line)["path"]
             for batch in (log.glob("[0-9]*") if log.exists() else ())
             for line in batch.read_text().splitlines()[1:]
         }
         for path in paths:
-            for line in Path(path.removeprefix("file://")).read_text().splitlines():
-                yield (line,)
+            file = Path(path.removeprefix("file://"))
+            folder = str(file.parent.relative_to(written))
+            for line in file.read_text().splitlines():
+                yield (line,) if folder == "." else (folder, line)
 
     def _shown(self, message: Message, part: str) -> object:
         match part:

@@ -304,4 +304,32 @@ SOURCES_AND_SINKS = (
             ('{"key":"c","n":3}',),
         ),
     ),
+    Program(
+        "files-in-folders",
+        "https://github.com/apache/spark/pull/12409",
+        "AN",
+        before=(Record("1", "a"), Record("2", "b")),
+        after=(Record("3", "a"), Record("4")),
+        topics={"in": 2},
+        out=(),
+        spec={
+            "sink": {
+                "custom": {
+                    "format": "json",
+                    "options": {"path": "<folder>/written"},
+                    "partitionBy": ["shop", "Even"],
+                }
+            }
+        },
+        sql="""
+            SELECT CAST(key AS STRING) AS shop, CAST(CAST(value AS STRING) AS INT) AS n,
+                   CAST(CAST(value AS STRING) AS INT) % 2 = 0 AS even
+            FROM source""",
+        expected=(
+            ("shop=a/Even=false", '{"n":1}'),
+            ("shop=b/Even=true", '{"n":2}'),
+            ("shop=a/Even=false", '{"n":3}'),
+            ("shop=__HIVE_DEFAULT_PARTITION__/Even=true", '{"n":4}'),
+        ),
+    ),
 )

@@ -14,7 +14,7 @@ from penstock.sql.columns import Column, find_column_problems
 from penstock.sql.judge import judge_sql
 from testkit.streams.kafka_rows import REFUSED, REFUSED_HERE, TAKEN, TAKEN_WITH_TOPIC
 from testkit.streams.nested_queries import NESTED, NESTED_WATERMARKED
-from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
+from testkit.streams.queries import CLAUSED, EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
 from testkit.streams.streams import KAFKA_TO_KAFKA, changed, query_stream
 from testkit.streams.struct_queries import ORDER
 
@@ -97,6 +97,11 @@ def test_a_kafka_sink_takes_the_columns_that_sparks_writer_takes(sql: str) -> No
     assert taken == [sql not in REFUSED, sql in TAKEN]
 
 
+@pytest.mark.parametrize("query", CLAUSED, ids=lambda query: query.sql)
+def test_a_watermark_of_the_query_is_judged_as_that_of_the_spec(query: Query) -> None:
+    assert verdicts(query, "AUM") == expected(query, "AUM")
+
+
 MARK = "WATERMARK timestamp DELAY OF INTERVAL 1 MINUTE"
 MESSAGES = [
     (
@@ -149,7 +154,8 @@ MESSAGES = [
         "SELECT key FROM source ORDER BY key",
         "column 24: trigger.microBatch with outputMode update does not support Sort (sorting: "
         "ORDER BY key), because only the result of an aggregate can be sorted, as a whole: remove "
-        "it from the query",
+        "it from the query; for the greatest of a time window use slice(sort_array(collect_list("
+        "struct(...)), false), 1, n), grouped by the window",
     ),
     (
         "M",
@@ -163,7 +169,7 @@ MESSAGES = [
             "U",
             f"SELECT a.key FROM (SELECT * FROM source {MARK}) a {kind} JOIN (SELECT * FROM source "
             f"{MARK}) b ON a.key = b.key AND a.timestamp > b.timestamp",
-            "outputMode update and transform.watermark does not support Join (an outer join of two "
+            "outputMode update and WATERMARK does not support Join (an outer join of two "
             "streams over event time",
         )
         for kind in ("LEFT", "RIGHT", "FULL")
@@ -261,7 +267,11 @@ def judged(sql: str, letter: str = "A", **fields: Any) -> list[tuple[str, str, s
     transform = {"sql": sql, **fields.pop("transform", {})}
     fields = {"sink": {"memory": {}}, **FIELDS[letter], **fields, "transform": transform}
     found = judge_sql(StreamSpec.model_validate({**KAFKA_TO_KAFKA, **fields}))
-    return [(each.severity, each.reason, each.message) for each in found]
+    return [
+        (each.severity, each.reason, each.message)
+        for each in found
+        if each.reason != "DependencyDoubtful"
+    ]
 
 
 FLAGGED = {"name": "isPaymentFlagged", "returns": "BOOLEAN", "expression": "true"}
@@ -331,7 +341,7 @@ def test_what_only_looks_like_a_mistake_is_accepted(sql: str) -> None:
 
 
 LATE = "WATERMARK ts DELAY OF INTERVAL 25 MINUTES"
-EVENTS = f"(SELECT CAST(value AS TIMESTAMP) AS ts FROM source) {LATE}"
+EVENTS = f"(SELECT CAST(CAST(value AS STRING) AS TIMESTAMP) AS ts FROM source) {LATE}"
 WINDOWS = "SELECT window.start, count(*) AS n FROM {} GROUP BY window(ts, '10 minutes')"
 
 
@@ -371,7 +381,8 @@ def test_a_field_of_an_unknown_struct_is_left_to_spark(made: str, name: str, col
     """Once; and never refused."""
     sql = f"SELECT {name} AS value, o.second FROM (SELECT {made} AS o FROM source)"
     sql = sql.replace("* AS value, o.second", "*")
-    (notice,) = judge_sql(StreamSpec.model_validate(query_stream(sql, "C")))
+    stream = {**query_stream(sql, "C"), "image": "with-packages"}
+    (notice,) = judge_sql(StreamSpec.model_validate(stream))
     assert (notice.severity, notice.reason) == ("notice", "NotJudged")
     assert "the text does not show which fields the struct of " in notice.message
     assert notice.text_column == column
@@ -428,7 +439,7 @@ def test_a_watermark_in_sql_is_read(interval: str) -> None:
     assert (reason, "no column nothing" in message) == ("UnknownColumn", True)
     found = judged(f"SELECT ts FROM {events}", "C")
     assert [each[1] for each in found] == ["UnsupportedOperation"]
-    assert "column 68: trigger.continuous does not support EventTimeWatermark" in found[0][2]
+    assert "column 84: trigger.continuous does not support EventTimeWatermark" in found[0][2]
 
 
 def test_a_watermark_that_the_parser_cannot_read_is_left_to_spark() -> None:
@@ -442,7 +453,7 @@ def test_a_watermark_that_the_parser_cannot_read_is_left_to_spark() -> None:
 def test_a_watermark_on_a_column_of_the_query_names_the_way() -> None:
     """And not what follows from it, which leads astray."""
     watermark = {"column": "ts", "delay": "5s"}
-    sql = WINDOWS.format("(SELECT CAST(value AS TIMESTAMP) AS ts FROM source)")
+    sql = WINDOWS.format("(SELECT CAST(CAST(value AS STRING) AS TIMESTAMP) AS ts FROM source)")
     ((_, _, message),) = judged(sql, transform={"watermark": watermark})
     assert "the source has no column ts" in message
     assert "write FROM (SELECT ...) WATERMARK ts DELAY OF INTERVAL" in message
@@ -530,3 +541,77 @@ def test_headers_of_text_are_refused_with_the_cast() -> None:
     (said,) = find_column_problems(columns, Sink.model_validate(KAFKA_TO_KAFKA["sink"]))
     assert "ARRAY<STRUCT<key:STRING,value:BINARY>>, not ARRAY<STRUCT<key:STRING,v1:STRING>>" in said
     assert "use array(struct('a' AS key, CAST(... AS BINARY) AS value)) AS headers" in said
+
+
+WAYS_OUT = [
+    ("A", "SELECT row_number() OVER (PARTITION BY key ORDER BY offset) AS r FROM source", "max_by"),
+    ("A", "SELECT lag(value) OVER (ORDER BY timestamp) AS v FROM source", "transformWithState"),
+    ("A", "SELECT key FROM source QUALIFY row_number() OVER (ORDER BY key) = 1", "max_by"),
+    ("U", "SELECT key FROM source LIMIT 3", "slice(sort_array(collect_list(struct(...)), false)"),
+    ("A", "SELECT key FROM source ORDER BY key LIMIT 3", "slice(sort_array(collect_list("),
+    # A mode that supports it is named too.
+    ("U", "SELECT key, count(*) AS n FROM source GROUP BY key LIMIT 3", "outputMode complete"),
+    # The clause is called by its own name.
+    (
+        "A",
+        f"SELECT count(*) FROM (SELECT key FROM source) {MARK.replace('timestamp', 'key')}",
+        "outputMode append and WATERMARK does not support Aggregate",
+    ),
+    ("A", "SELECT from_json(value, 'a INT').a AS v FROM source", "write CAST(value AS STRING) in"),
+    ("A", "SELECT CAST(key AS BIGINT) AS v FROM source", "CAST(key AS STRING) in place of key"),
+    ("A", "-- SELECT key FROM source", "is one comment: remove the --, and write sql: |"),
+]
+
+
+@pytest.mark.parametrize(("letter", "sql", "says"), WAYS_OUT)
+def test_a_refusal_names_a_way_out(letter: str, sql: str, says: str) -> None:
+    found = [message for severity, _, message in judged(sql, letter) if severity == "error"]
+    assert any(says in each for each in found), found
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_told"),
+    [
+        # As YAML's > makes it of two lines.
+        ("SELECT key, value FROM source -- note WHERE value IS NOT NULL", True),
+        ("SELECT key, value -- note FROM source", True),
+        ("SELECT key, value FROM source -- a note\nWHERE value IS NOT NULL", False),
+        ("SELECT key, value FROM source -- everything", False),
+        ("SELECT key, value FROM source\n-- WHERE value IS NOT NULL", False),
+        ("SELECT key, '-- where' AS value FROM source", False),
+    ],
+)
+def test_a_comment_that_hides_a_part_of_the_query_is_a_warning(sql: str, is_told: bool) -> None:
+    told = [each for each in judged(sql) if each[1] == "CommentedOut"]
+    assert bool(told) == is_told
+    assert all(each[0] == "warning" and "write sql: |" in each[2] for each in told)
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_possible"),
+    [
+        ("SELECT key, value FROM source", True),
+        ("SELECT key, max(value) AS value FROM source GROUP BY key", False),
+        ("SELECT DISTINCT value FROM source", False),
+        ("SELECT a.value FROM source a JOIN source b ON a.key = b.key", False),
+        ("SELECT value FROM source WHERE offset > (SELECT max(id) FROM range(10))", True),
+        ("SELECT value FROM source JOIN (SELECT DISTINCT id FROM range(9)) ON offset = id", True),
+    ],
+)
+def test_a_query_with_state_cannot_write_exactly_once(sql: str, is_possible: bool) -> None:
+    """The driver says the same of Spark's plan."""
+    sink = {"kafka": {**KAFKA_TO_KAFKA["sink"]["kafka"], "delivery": "ExactlyOnce"}}
+    found = [each for each in judged(sql, "U", sink=sink) if each[0] == "error"]
+    assert [each[1] for each in found] == ([] if is_possible else ["ExactlyOnceImpossible"])
+
+
+def test_a_function_of_a_package_is_told_with_the_package() -> None:
+    """Spark's own words are about its command line."""
+    transform = {"sql": "SELECT to_avro(key) AS value, from_protobuf(value, 'm') AS p FROM source"}
+    plain = {**KAFKA_TO_KAFKA, "transform": transform}
+    package = {"packages": ["org.apache.spark:spark-avro_2.13:4.2.0"]}
+    for more in ({}, {"image": "mine"}, {"dependencies": package}):
+        found = judge_sql(StreamSpec.model_validate({**plain, **more}))
+        told = [each for each in found if each.reason == "DependencyDoubtful"]
+        assert [each.severity for each in told] == ([] if more else ["warning"] * 2)
+        assert more or "org.apache.spark:spark-avro_2.13:4.2.0 in spec.dep" in told[0].message

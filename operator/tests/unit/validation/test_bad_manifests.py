@@ -111,5 +111,68 @@ def test_python_in_continuous_mode_is_a_warning_that_names_native_alternatives()
 @pytest.mark.parametrize("trigger", [{"microBatch": {}}, {"availableNow": {}}])
 def test_python_that_is_not_in_the_spec_is_said_not_to_be_judged(trigger: dict[str, Any]) -> None:
     it = StreamSpec.model_validate(changed(changed(GOOD, "transform", PYTHON), "trigger", trigger))
-    (notice,) = spec_check.judge(it)
+    notice, *others = spec_check.judge(it)
+    assert [each.reason for each in others] in ([], ["StartsAtLatest"])
     assert (notice.reason, notice.severity) == ("NotJudged", "notice")
+
+
+_AVRO = {"dependencies": {"packages": ["org.apache.spark:spark-avro_2.12:3.5.0"]}}
+_UDF = """
+from pyspark.sql.functions import udf
+def f(source):
+    return source.select(udf(str)("value").alias("value"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "says"),
+    [
+        ({"source": {"custom": {"format": "kafka"}}}, "KafkaAsDataSource", "use source.kafka"),
+        ({"sink": {"custom": {"format": "Kafka"}}}, "KafkaAsDataSource", "use sink.kafka"),
+        ({"sink": {"custom": {"format": "delta"}}}, "DependencyDoubtful", "name its package in"),
+        ({"sink": {"custom": {"format": "delta"}}, "image": "mine"}, "", ""),
+        (_AVRO, "DependencyDoubtful", "the artifact that ends with _2.13"),
+        ({"dependencies": {"packages": ["a:b_2.13:1"]}}, "", ""),
+        *(
+            ({"source.kafka.topics": ..., "source.kafka.topicPattern": pattern}, reason, says)
+            for pattern, reason, says in (
+                ("payments-*", "InvalidPattern", "for any text write .*"),
+                ("payments*", "InvalidPattern", "for any text write .*"),
+                ("payments-.*", "", ""),
+                (r"payments-\d*", "", ""),
+                ("payments-[a-z]*", "", ""),
+                ("(a|b)*", "", ""),
+            )
+        ),
+        ({"trigger": {"availableNow": {}}}, "StartsAtLatest", "reads nothing, and is Completed"),
+        *(
+            ({"trigger": {"availableNow": {}}, **more}, "", "")
+            for more in (
+                {"source.kafka.startingOffsets": "earliest"},
+                {"source.kafka.startingOffsetsByPartition": {"a": {"0": 5}}},
+                {"source.kafka.options": {"startingTimestamp": "5"}},
+            )
+        ),
+        (
+            {
+                "source.kafka.deadLetters": {"topic": "c"},
+                "transform": {"python": {"function": "m:f", "inline": _UDF}},
+                "trigger": {"microBatch": {}},
+            },
+            "DeadLettersNotPossible",
+            "line 4: this makes a UDF",
+        ),
+    ],
+)
+def test_what_runs_otherwise_than_it_is_meant_is_a_warning(
+    changes: dict[str, Any], reason: str, says: str
+) -> None:
+    """Or what perhaps does not run: only the image tells."""
+    it = GOOD if "trigger" in changes else {**GOOD, "trigger": {"microBatch": {}}}
+    for path, value in changes.items():
+        it = changed(it, path, value)
+    found = spec_check.judge(StreamSpec.model_validate(it))
+    assert [each.severity for each in found if each.reason == reason] == ["warning"] * bool(reason)
+    assert [each for each in found if each.severity == "error"] == []
+    assert not reason or any(says in each.message for each in found)
+    assert reason or [each.reason for each in found] == []

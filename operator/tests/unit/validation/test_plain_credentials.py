@@ -30,6 +30,31 @@ def env(name: str, kind: str = "containers", **value: Any) -> dict[str, Any]:
         ({"executor": {"javaOptions": ["-Da=b -Ddb.password=x"]}}, "db.password"),
         ({"dependencies": {"jars": ["https://me:x@host/a.jar"]}}, "spec.dependencies.jars[0]"),
         ({"sink": {"custom": {"format": "f", "options": {"token": "x"}}}}, "spec.sink.custom"),
+        *(
+            (fields, "spec.")
+            for name, value in (
+                ("spark.mongodb.connection.uri", "mongodb://user:pa55=x@h/db"),
+                ("url", "jdbc:postgresql://h/db?user=u&password=x"),
+                ("url", "jdbc:sqlserver://h;databaseName=a;user=u;password=x;"),
+                ("url", "mongodb+srv://me:x@cluster0.example/"),
+                ("redis", "redis://:x@h:6379"),
+                ("es.net.http.auth.pass", "x"),
+                ("fs.azure.account.key.acc.dfs.core.windows.net", "x"),
+                ("spark.hadoop.fs.azure.account.key.acc.dfs.core.windows.net", "x"),
+                ("spark.hadoop.fs.azure.sas.fixed.token.acc.dfs.core.windows.net", "x"),
+                ("path", "wasbs://c@a.blob.core.windows.net/?sv=2020&sig=x"),
+                ("path", "https://b.s3.amazonaws.com/a?X-Amz-Signature=x"),
+            )
+            for fields in (
+                {"sink": {"custom": {"format": "f", "options": {name: value}}}},
+                {"source": {"custom": {"format": "f", "options": {name: value}}}},
+                {"sparkConf": {f"spark.{name}": value}}
+                if not name.startswith(("spark.", "fs."))
+                else {"sparkConf": {f"spark.hadoop.{name.removeprefix('spark.hadoop.')}": value}},
+            )
+        ),
+        ({"driver": env("JDBC_URL", value="jdbc:mysql://u:x@h/db")}, "env: JDBC_URL"),
+        ({"driver": {"javaOptions": ["-Ddb=postgres://u:x@h/db"]}}, "spec.driver.javaOptions: db"),
     ],
 )
 def test_it_is_a_warning_that_names_the_place(fields: dict[str, Any], place: str) -> None:
@@ -48,6 +73,23 @@ def test_it_is_a_warning_that_names_the_place(fields: dict[str, Any], place: str
         {"driver": {"javaOptions": ["-Dpassword.length=3", "-XX:+UseZGC"]}},
         {"dependencies": {"jars": ["https://host:8080/a@b.jar"]}},
         {"sparkConf": {"spark.sql.session.timeZone": "UTC"}},
+        {
+            "sparkConf": {
+                "spark.hadoop.fs.azure.account.auth.type.acc.dfs.core.windows.net": "OAuth"
+            }
+        },
+        {
+            "sink": {
+                "custom": {"format": "f", "options": {"url": "jdbc:postgresql://h:5432/db?a=b"}}
+            }
+        },
+        {
+            "sink": {
+                "custom": {"format": "f", "options": {"path": "abfss://c@a.dfs.core.windows.net/"}}
+            }
+        },
+        {"sink": {"custom": {"format": "f", "options": {"x": "a@b: c"}}}},
+        {"driver": env("URL", value="http://proxy:3128/a@b")},
     ],
 )
 def test_a_reference_and_an_innocent_name_are_none(fields: dict[str, Any]) -> None:

@@ -229,6 +229,18 @@ def test_partitions_without_a_task_are_named() -> None:
     assert reason(state, replace(late, activity=activity(active_tasks=3))) == TASKS_MISSING
 
 
+def test_tasks_that_wait_for_a_core_are_named_with_the_field() -> None:
+    """Spark has planned more tasks than the spec says: a source whose partitions nobody counts."""
+    state, observation = committing(4, CONTINUOUS)
+    waits = activity(active_tasks=4, waiting_tasks=3)
+    late = replace(observation, now=101.0 + CONTINUOUS.stall_after + 1, activity=waits)
+    _, _, events = decided(state, late, CONTINUOUS)
+    (found,) = [each.failure for each in events if isinstance(each, NewFailure)]
+    assert found.reason == NO_PROGRESS
+    assert "3 of 7 tasks wait for a core" in found.message
+    assert "set spec.source.custom.numPartitions" in found.message
+
+
 def test_slow_epochs_are_reported_without_a_restart() -> None:
     state, observation = committing(4, CONTINUOUS)
 

@@ -141,7 +141,7 @@ def f(source):
                 ("payments-.*", "", ""),
                 (r"payments-\d*", "", ""),
                 ("payments-[a-z]*", "", ""),
-                ("(a|b)*", "", ""),
+                ("(c|d)*", "", ""),
             )
         ),
         ({"trigger": {"availableNow": {}}}, "StartsAtLatest", "reads nothing, and is Completed"),
@@ -160,7 +160,7 @@ def f(source):
                 "trigger": {"microBatch": {}},
             },
             "DeadLettersNotPossible",
-            "line 4: this makes a UDF",
+            "line 2: this makes a UDF",
         ),
     ],
 )
@@ -175,4 +175,4 @@ def test_what_runs_otherwise_than_it_is_meant_is_a_warning(
     assert [each.severity for each in found if each.reason == reason] == ["warning"] * bool(reason)
     assert [each for each in found if each.severity == "error"] == []
     assert not reason or any(says in each.message for each in found)
-    assert reason or [each.reason for each in found] == []
+    assert reason or {each.reason for each in found} <= {"NotJudged"}

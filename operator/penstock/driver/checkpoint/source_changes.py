@@ -22,14 +22,17 @@ class SourceChanges:
         self._kafka = kafka
         self._folder = folder
         self._losses = RunningLosses()
+        self._before: Commit | None = None
+        """The newest commit at the start, whose offsets that may have replaced."""
         self._searched: Offsets | None = None
         """The earliest offsets that were last searched for losses."""
         self._stored: frozenset[str] = frozenset()
         """The topics whose ids are stored."""
 
-    def begin(self, source: SourceView) -> None:
-        """Takes the source as it is after the check before a start."""
+    def begin(self, source: SourceView, newest: Commit | None) -> None:
+        """Takes the source as it is after the check before a start, and the newest commit then."""
         self._losses = RunningLosses(source.earliest_offsets)
+        self._before = newest
         self._stored = frozenset(source.topic_ids)
 
     def new_losses(self, source: SourceView, commit: Commit | None) -> StreamWarning | None:
@@ -43,7 +46,8 @@ class SourceChanges:
         if earliest is None or earliest is self._searched:
             return None
         self._searched = earliest
-        losses = self._losses.find(commit.offsets or {}, earliest)
+        is_new = commit != self._before
+        losses = self._losses.find(commit.offsets or {}, earliest, of_this_run=is_new)
         return data_loss.warning(losses) if losses else None
 
     def store_new_topics(self, source: SourceView) -> None:

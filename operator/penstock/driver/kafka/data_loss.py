@@ -164,19 +164,23 @@ class RunningLosses:
         self._reached: dict[tuple[str, int], int] = {}
         """The last committed offsets."""
 
-    def find(self, committed: Offsets, earliest: Offsets) -> list[Loss]:
+    def find(
+        self, committed: Offsets, earliest: Offsets, *, of_this_run: bool = True
+    ) -> list[Loss]:
         """Records between the committed and the earliest offsets that were not reported yet.
 
         Counts also records that were read and are not committed yet: it does not know them. And a
         partition whose committed offset has gone back, as that of a log that brokers have cut.
+        `of_this_run`: the query has committed since its start, which may have moved the offsets.
         """
         losses = []
         for topic, offsets in sorted(committed.items()):
             for number, offset in sorted(offsets.items()):
-                reached = self._reached.get((topic, number), offset)
-                self._reached[topic, number] = offset
-                if offset < reached:
-                    losses.append(_cut(topic, number, reached, offset))
+                if of_this_run:
+                    reached = self._reached.get((topic, number), offset)
+                    self._reached[topic, number] = offset
+                    if offset < reached:
+                        losses.append(_cut(topic, number, reached, offset))
                 first = earliest.get(topic, {}).get(number, 0)
                 lost = first - max(offset, self._reported.get((topic, number), 0))
                 if lost > 0:

@@ -416,7 +416,7 @@ class QueryRuntime:
         lost = start_position.check_for_data_loss(spec, folder, source, repair, written)
         self._warning = lost or began
         self._names = self._transaction_names()  # others after a loss
-        self._changes.begin(source.view)
+        self._changes.begin(source.view, self.progress.newest)
         self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
         self.checkpoint_generation = spec.checkpoint.generation
 

@@ -140,7 +140,7 @@ def test_the_id_of_a_topic_that_is_found_while_the_query_runs_is_stored(tmp_path
     folder = folder_at(tmp_path)
     folder.save_topic_ids({"in": "a", "gone": "b"})
     changes = SourceChanges(stream(kafka_source()).spec.source.kafka, folder)
-    changes.begin(SourceView(topic_ids={"in": "a"}))
+    changes.begin(SourceView(topic_ids={"in": "a"}), None)
     changes.store_new_topics(SourceView(topic_ids={"in": "a", "later": "c"}))
     assert folder.topic_ids() == {"in": "a", "gone": "b", "later": "c"}
 

@@ -241,6 +241,9 @@ def test_a_batch_that_the_sink_may_know_runs_first(
             it.wait("the division", lambda report: report.state_partitions == 6)
             it.wait_ready()
             assert it.last.query_restarts == 0
+            # The one batch before it does not show that the edit runs.
+            before = [report for report in it.reports if report.state_partitions == 4]
+            assert not any(report.proved for report in before)
     with running(to_custom(6), jvm, tmp_path) as it:
         it.wait_committed(sent[0])
         assert it.last.state_partitions == 6

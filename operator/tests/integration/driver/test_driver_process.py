@@ -82,7 +82,9 @@ def test_the_smallest_driver_runs(topics: Topics, class_path: str, tmp_path: Pat
 
 
 def test_a_stop_during_the_start_is_clean(class_path: str, tmp_path: Path) -> None:
-    """During the imports of Python, and during the start of the JVM."""
+    """During the imports of Python, the start of the JVM, and that of Spark. It does not count for
+    restart.maxAttempts, although the JVM may be ended in the middle of a step.
+    """
     with_import_log = ("-X", "importtime", "-m", "penstock.driver")
     with driver(stream(), tmp_path, class_path, *with_import_log) as importing:
         wait_for("importing", lambda: "pydantic" in importing.log.read_text())
@@ -90,6 +92,11 @@ def test_a_stop_during_the_start_is_clean(class_path: str, tmp_path: Path) -> No
     with driver(stream(), tmp_path, class_path) as starting:
         starting.wait_alive()
         assert starting.stop(30) == 0
+    with driver(stream(), tmp_path, class_path) as drained:
+        wait_for("the start of Spark", lambda: "start_session" in drained.log.read_text())
+        assert drained.stop(30) == 0
+    stored = tmp_path / "checkpoint" / "penstock" / "supervisor.json"
+    assert json.loads(stored.read_text())["attempts"] == 0
 
 
 def test_a_driver_waits_until_the_previous_one_is_gone(class_path: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +41,17 @@ def test_a_later_process_knows_what_this_one_has_learned(tmp_path: Path) -> None
     assert file.read() == replace(known, attempts=1, slowest_progress=128.0)
     # A query that is not slow needs no memory, and no write for each epoch.
     assert History(slowest_progress=1.5).for_next_process(POLICY).slowest_progress == 0.0
+
+
+def test_the_memory_of_an_earlier_version_is_known(tmp_path: Path) -> None:
+    """Before divisions of state were counted, it said nothing of them."""
+    file = HistoryFile(VolumeFiles(tmp_path), "hash")
+    file.write(History(proved=True, attempts=3, divisions=1))
+    path = tmp_path / "penstock" / "supervisor.json"
+    stored = json.loads(path.read_text())
+    del stored["divisions"]
+    path.write_text(json.dumps(stored))
+    assert file.read() == History(proved=True, attempts=3)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "null", '{"spec": "hash"}', "\0"])

@@ -27,6 +27,7 @@ from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.exceptions.chain import read_chain, read_python_chain
 from penstock.driver.exceptions.classify import classify, classify_exception
+from penstock.driver.failures import OFFSET_OUT_OF_RANGE
 from penstock.driver.jvm import Jvm, fast_start_options
 from penstock.driver.kafka import one_record
 from penstock.driver.record_position import Position
@@ -103,7 +104,7 @@ def _read(jvm: Jvm, source: KafkaSource, environment: LocalEnvironment, at: Posi
         record = one_record.read(jvm.gateway, source, environment.secrets, at)
     except Exception as error:
         failure = classify_exception(error)
-        if failure.reason != "OffsetOutOfRange":
+        if failure.reason != OFFSET_OUT_OF_RANGE:
             raise CommandError(f"{at}: {failure.message}", code=2) from error
         record = None
     if record is None:

@@ -21,6 +21,7 @@ from penstock.driver.failures import (
     CONSUMER_GROUP_HAS_MEMBERS,
     EXACTLY_ONCE_IMPOSSIBLE,
     KAFKA_AUTHORIZATION,
+    OFFSET_OUT_OF_RANGE,
     PYTHON_WORKER_DIED,
     RECORD_NOT_WRITABLE,
     RECORD_TOO_LARGE,
@@ -99,7 +100,7 @@ SPECIFIC: tuple[Rule, ...] = (
     # The next start finds out whether records are lost, and how many (data_loss.py).
     Rule(
         "org.apache.kafka.clients.consumer.OffsetOutOfRangeException",
-        "OffsetOutOfRange",
+        OFFSET_OUT_OF_RANGE,
         shows_message=True,
     ),
     # "No offset matched": a partition has no record at the time of the start, or after it.

@@ -15,6 +15,7 @@ from penstock.driver.failures import (
     BROKER_UNREACHABLE,
     DEAD_LETTER_NOT_WRITTEN,
     KAFKA_AUTHORIZATION,
+    OFFSET_OUT_OF_RANGE,
     TOPIC_MISSING,
     DriverError,
     Failure,
@@ -67,7 +68,6 @@ class DeadLetterTopic:
         """Raises DriverError if the topic is missing, may not be written, or is read by the source;
         or Kafka's error. While a copy waits for the topic, DeadLetterNotWritten.
         """
-        self._just_checked = True
         source, name = self._source, self.name
         if source is None or name is None:
             return
@@ -90,6 +90,7 @@ class DeadLetterTopic:
             if self._uncopied is None or not refused.failure.permanent:
                 raise
             raise self._not_written(refused.failure.message, lasts=True) from refused
+        self._just_checked = True
 
     def check_before_start(self) -> None:
         """Checks, unless there was a check since the last start."""
@@ -105,7 +106,14 @@ class DeadLetterTopic:
         """
         source, gateway = self._source, self._jvm.gateway
         assert source is not None
-        found = self._calls.call(lambda: one_record.read(gateway, source, self._secrets, record))
+        try:
+            found = self._calls.call(
+                lambda: one_record.read(gateway, source, self._secrets, record)
+            )
+        except Exception as error:
+            if classify_exception(error).reason != OFFSET_OUT_OF_RANGE:
+                raise
+            found = None
         if found is None:
             self._uncopied = None
             return False

@@ -106,8 +106,10 @@ class QueryRuntime:
         self._group = ConsumerGroup(jvm, stream, environment.secrets, self.offsets)
         self._dead_letters = DeadLetterTopic(jvm, stream.spec.source.kafka, environment.secrets)
         self._left_out = LeftOut()
-        self._copied: DeadLetter | None = None
-        """The newest copy, which may not be noted yet."""
+        self._copying: DeadLetter | None = None
+        """What is to be copied, from the first try until it is noted."""
+        self._is_copied = False
+        """It only has to be noted."""
         self._warning: StreamWarning | None = None
         self._changes = SourceChanges(stream.spec.source.kafka, self._checkpoint)
         self._starting: str | None = None
@@ -534,8 +536,16 @@ class QueryRuntime:
         assert topic is not None
         self.stop_query()
         metadata = self._stream.metadata
-        letter = DeadLetter(record, self._source.view.topic_ids.get(record.topic), now)
-        if self._copied is None or not self._copied.is_of(letter):  # else only to be noted
+        ids = self._source.view.topic_ids
+        letter = DeadLetter(record, ids.get(record.topic), now)
+        if record in self._left_out.positions(ids):  # something else has failed after that
+            return
+        if self._copying is None or self._copying.position != record:
+            self._copying, self._is_copied = letter, False
+        if not self._copying.is_of(letter):  # in a topic that was created again it is another one
+            self._copying = None
+            return
+        if not self._is_copied:
             if not self._dead_letters.copy(
                 record,
                 {
@@ -545,11 +555,12 @@ class QueryRuntime:
                     "time": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
                 },
             ):
+                self._copying = None
                 return
-            self._copied = letter
+            self._is_copied = True
         noted = self._left_out.adding(letter, self.progress.committed_offsets())
         left_out.save(self._checkpoint.files, noted)
-        self._left_out = noted
+        self._left_out, self._copying = noted, None
         self._warning = StreamWarning(
             DEAD_LETTER,
             f"The record {record} is in the dead-letter topic {topic}, and the stream goes on "

@@ -230,6 +230,29 @@ def test_a_dead_letter_topic_that_takes_none_multiplies_no_record(
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("again", [False, True], ids=["retention", "created again"])
+def test_a_record_that_is_gone_before_its_copy_is_made_is_no_dead_letter(
+    again: bool, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Nor is another one at its position, in a topic that was created again."""
+    source, sink, letters = topics.make(1), topics.make(1), topics.make(1)
+    topics.configure(letters, "max.message.bytes", "100")
+    topics.send(source, range(BAD, BAD + 1))
+    of_source = {**with_dead_letters(letters), "failOnDataLoss": False}
+    flow = number_flow(topics, source, sink, CONTINUOUS, of_source, transform=FAILS)
+    with running(flow, jvm, tmp_path, impatient(flow)) as driver:
+        driver.wait_failure("DeadLetterNotWritten")
+        if again:
+            topics.delete(source)
+            topics.make(1, source)
+        else:
+            topics.delete_before(source, {0: 1})
+        topics.send(source, range(3))
+        topics.wait_received(sink, range(3))
+    assert topics.received(letters) == {}
+
+
+@pytest.mark.full
 @pytest.mark.timeout(480)
 @pytest.mark.parametrize("trigger", BOTH_ENGINES)
 def test_a_dead_letter_topic_without_in_sync_replicas_multiplies_no_record(

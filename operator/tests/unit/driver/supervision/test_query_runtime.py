@@ -10,9 +10,10 @@ import pytest
 from penstock.driver.checkpoint.progress import Commit
 from penstock.driver.checkpoint.source_changes import SourceChanges
 from penstock.driver.environment import LocalEnvironment
-from penstock.driver.failures import Failure
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView
+from penstock.driver.record_position import Position
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from testkit.driver.checkpoints import folder_at
 from testkit.streams.streams import (
@@ -25,6 +26,8 @@ from testkit.streams.streams import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.driver.kafka.dead_letters import DeadLetterTopic
 
 VERY_LONG = 6_000.0
 """Seconds; longer than a test may take."""
@@ -104,6 +107,43 @@ def test_a_failed_write_is_asked_for_only_where_spark_does_not_say_it(
     runtime._writes = FailedWrite()
     failure = runtime.observe(frozenset()).failure
     assert (failure and failure.reason) == reason
+
+
+class Letters:
+    """A dead-letter topic that takes records, or fails."""
+
+    name = "dead"
+
+    def __init__(self) -> None:
+        self.failure: DriverError | None = None
+        self.copied: list[Position] = []
+
+    def copy(self, record: Position, headers: dict[str, str]) -> bool:
+        if self.failure is not None:
+            raise self.failure
+        self.copied.append(record)
+        return True
+
+
+def test_a_copy_that_waits_is_of_one_topic(tmp_path: Path) -> None:
+    """In a topic that was created again meanwhile there is another record at its position."""
+    letters: dict[str, Any] = {"deadLetters": {"topic": "dead"}}
+    runtime = QueryRuntime(
+        stream(kafka_source(**letters)), LocalEnvironment(tmp_path), cast(Jvm, None)
+    )
+    topic, failure = Letters(), Failure("CastInvalidInput", "", record=Position("in", 0, 7))
+    runtime._dead_letters = cast("DeadLetterTopic", topic)
+    runtime._source = Source(topic_ids={"in": "a"})
+    topic.failure = DriverError(failure)
+    with pytest.raises(DriverError):
+        runtime.copy_dead_letter(failure)
+    topic.failure, runtime._source = None, Source(topic_ids={"in": "b"})
+    runtime.copy_dead_letter(failure)
+    assert topic.copied == []
+    # The query fails over that one too, twice.
+    runtime.copy_dead_letter(failure)
+    runtime.copy_dead_letter(failure)  # asked for once more, because something else has failed
+    assert topic.copied == [failure.record]
 
 
 def test_a_topic_that_was_recreated_while_the_query_waits_for_cores_is_a_failure(

@@ -51,6 +51,7 @@ class Histories(RuleBasedStateMachine):
         self.good = True
         self.seen = Restarts()
         self.uid = ""
+        self.replaced = False
 
     @property
     def paused(self) -> bool:
@@ -110,10 +111,16 @@ class Histories(RuleBasedStateMachine):
         self.cluster.apply(**spec)
         self.seen = Restarts()
 
-    @rule()
-    @precondition(lambda self: self.good)
-    def a_bad_edit_is_given_up_before_and_after_a_replacement(self) -> None:
-        """What the operator remembers of the stream before is of no use to the next one."""
+    @rule(chance=st.integers(0, 3))
+    @precondition(lambda self: self.good and not self.replaced)
+    def a_bad_edit_is_given_up_before_and_after_a_replacement(self, chance: int) -> None:
+        """What the operator remembers of the stream before is of no use to the next one.
+
+        Once in some histories, for it takes long.
+        """
+        if chance:
+            return
+        self.replaced = True
         spec = dict(self.cluster.stream["spec"])
         failing = {**spec, "queryName": "fails"}
         for _ in range(2):

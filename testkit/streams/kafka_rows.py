@@ -32,7 +32,6 @@ TAKEN_WITH_TOPIC = (
     "SELECT key || value AS value FROM source",
     "SELECT value, CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers FROM source",
     "SELECT key, value, value FROM source",
-    "SELECT value, 'a' AS topic, 'b' AS topic FROM source",
     "SELECT KEY, VALUE AS value FROM SOURCE",
 )
 # Taken by Spark, which writes the first of two columns of one name; refused here.

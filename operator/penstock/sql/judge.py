@@ -183,6 +183,7 @@ class _Judge:
         execution = self._execution
         if watermarks:
             execution = replace(execution, watermark=True, by_clause=self._watermark is None)
+            operations = [(op.IF_CLAUSE.get(each, each), node) for each, node in operations]
             operations.append((op.WATERMARK, exp.var(tokens[watermarks[0].first].text)))
         if self._watermark_is_unknown:
             operations = [(op.IF_EVENT_TIME.get(each, each), node) for each, node in operations]

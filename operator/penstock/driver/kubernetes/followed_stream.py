@@ -118,7 +118,7 @@ class FollowedStream:
         self._judge: Judge = lambda stream: None
         self._untold = -1
         """The generation about which Spark cannot tell anything in time."""
-        self._hand_to_judge = self._ask_judge
+        self._hand_to_judge: Callable[[Stream], None] = self._ask_judge
         self._document: StreamDocument | None = None
         self._newest: StreamDocument | None = None
         self._is_behind = False

@@ -187,13 +187,16 @@ def _require_writable(admin: Admin, name: str) -> None:
     try:
         may_write = admin.may_write(name)
     except Exception as error:
-        if classify_exception(error).reason != TOPIC_MISSING:
+        reason = classify_exception(error).reason
+        if reason == TOPIC_MISSING:
+            raise _refusal(
+                TOPIC_MISSING,
+                f"The dead-letter topic {name} does not exist. Create it, or correct "
+                "spec.source.kafka.deadLetters.topic.",
+            ) from error
+        if reason != KAFKA_AUTHORIZATION:
             raise
-        raise _refusal(
-            TOPIC_MISSING,
-            f"The dead-letter topic {name} does not exist. Create it, or correct "
-            "spec.source.kafka.deadLetters.topic.",
-        ) from error
+        may_write = False  # nor even describe it
     if not may_write:
         raise _refusal(
             KAFKA_AUTHORIZATION,

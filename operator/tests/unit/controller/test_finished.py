@@ -22,9 +22,14 @@ from testkit.controller import samples
 from testkit.controller.facts import facts_of, warning
 from testkit.controller.fake_cluster import FakeCluster
 from testkit.controller.fake_kubernetes_api import Killed
+from testkit.streams.streams import kafka_source
 
 TTL = 40
-ONCE: dict[str, Any] = {"trigger": {"availableNow": {}}}
+ONCE: dict[str, Any] = {
+    # With the default, latest, a first run reads nothing, which is a warning.
+    "source": kafka_source("kafka.kafka:9092", topics=["payments"], startingOffsets="earliest"),
+    "trigger": {"availableNow": {}},
+}
 NIGHTLY: dict[str, Any] = {**ONCE, "ttlSecondsAfterFinished": TTL}
 AT_ONCE = samples.SETTINGS.image_max_unavailable
 

@@ -105,6 +105,15 @@ ROWS: tuple[Remedy, ...] = (
         "penstock history {name} -n {namespace}",
     ),
     Remedy(
+        "ImageRolloutStopped",
+        "An event: the stream did not become Ready with a new default image, and neither did "
+        "others, so no further stream gets it. This one runs with the image before, and gets the "
+        "new one again six hours later.",
+        "See why it did not run with it. If the image is the cause, whoever installed the operator "
+        "corrects sparkImage; if the stream is, correct its spec.",
+        "penstock history {name} -n {namespace}",
+    ),
+    Remedy(
         "DriverStarting DriverStopping RollingOut QueryStarting QueryRestarting "
         "WaitingForFirstEpoch WaitingForDeletion NoDriverPod",
         "On the way to Running: QueryStarting, WaitingForCores, QueryStarting again once the cores "

@@ -152,19 +152,29 @@ def test_text_of_a_spec_cannot_add_fields_to_what_the_driver_reads() -> None:
     assert read["spec"]["image"] == samples.IMAGE
 
 
-def test_labels_of_another_stream_in_a_template_have_no_effect() -> None:
-    """Nor do owner references and the annotations that the operator reads."""
+@pytest.mark.parametrize(
+    "stolen",
+    [
+        {"labels": {naming.LABEL_STREAM: "other"}},
+        {"annotations": {naming.ANNOTATION_POD_HASH: "other"}},
+    ],
+)
+def test_what_the_operator_reads_of_a_pod_cannot_be_in_a_template(stolen: Any) -> None:
+    observed = samples.observed(driver={"podTemplate": {"metadata": stolen}})
+    assert observed.desired is None
+    (problem,) = observed.problems
+    assert "Penstock sets such keys itself" in problem.message
+
+
+def test_an_owner_and_another_component_in_a_template_have_no_effect() -> None:
     stolen = {
-        "labels": {naming.LABEL_STREAM: "other", naming.LABEL_COMPONENT: "executor"},
-        "annotations": {naming.ANNOTATION_POD_HASH: "other"},
+        "labels": {naming.LABEL_COMPONENT: "executor"},
         "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "other"}],
     }
     observed = samples.observed(driver={"podTemplate": {"metadata": stolen}})
     assert observed.desired is not None
     made = driver_stateful_set(observed.desired)["spec"]["template"]["metadata"]
-    assert made["labels"][naming.LABEL_STREAM] == samples.NAME
     assert made["labels"][naming.LABEL_COMPONENT] == naming.COMPONENT_DRIVER
-    assert made["annotations"][naming.ANNOTATION_POD_HASH] == observed.desired.pod_hash
     assert "ownerReferences" not in made
 
 

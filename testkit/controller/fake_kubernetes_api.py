@@ -99,8 +99,10 @@ class FakeKubernetesApi:
             raise refusal
         uid = manifest["metadata"].get("uid")
         there = self.objects.get(_id(manifest))
-        if uid is not None and (there is None or there["metadata"]["uid"] != uid):
+        if uid is not None and there is None:
             raise ApiError(409, "Conflict", "Precondition failed: UID in precondition")
+        if uid is not None and there is not None and there["metadata"]["uid"] != uid:
+            raise ApiError(422, "Invalid", "metadata.uid: field is immutable")
         if there is not None and not force:
             raise ApiError(409, "Conflict", "Apply failed with 1 conflict")
         self._check_owners(manifest)
@@ -114,9 +116,9 @@ class FakeKubernetesApi:
         desired = manifest["metadata"]
         if there is None:
             raise ApiError(404, "NotFound", "no such stream")
-        for field in ("uid", "resourceVersion"):
-            if there["metadata"][field] != desired[field]:
-                raise ApiError(409, "Conflict", f"{field} is another")
+        # Of a subresource, the server takes nothing else of the metadata, nor looks at it.
+        if there["metadata"]["resourceVersion"] != desired["resourceVersion"]:
+            raise ApiError(409, "Conflict", "the object has been modified")
         return self._write("status", lambda: self._set_status(there, manifest["status"]))
 
     async def delete(self, ref: Ref) -> None:

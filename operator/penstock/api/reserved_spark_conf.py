@@ -64,6 +64,9 @@ RESERVED_CONFS: Mapping[str, str] = {
     "spark.eventLog.dir": "use spec.observability.eventLog",
     "spark.local.dir": "it is a volume of the pod",
     "spark.sql.warehouse.dir": "it is a volume of the pod",
+    "spark.sql.streaming.checkUnfinishedRepartitionOnRestart": (
+        "the driver undoes an unfinished division of state itself"
+    ),
     "spark.sql.streaming.offsetLog.formatVersion": "the driver reads and repairs version 1",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": (
         "it is 1 on a volume, which the driver repairs, and 2 in an object store"

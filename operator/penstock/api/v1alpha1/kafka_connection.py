@@ -118,14 +118,14 @@ class ClientCertificate(SpecObject):
     name: ObjectName = Field(description="Name of the Secret.")
     cert_key: DataKey = Field(
         "tls.crt",
-        description="The key that holds the certificate (PEM). In the Secret of a KafkaUser of "
-        "Strimzi: user.crt. Default: tls.crt.",
+        description="Its key with the certificate (PEM); of Strimzi's KafkaUser user.crt. "
+        "Default: tls.crt.",
         examples=["user.crt"],
     )
     key_key: DataKey = Field(
         "tls.key",
-        description="The key that holds the private key (PEM, PKCS #8). In the Secret of a "
-        "KafkaUser of Strimzi: user.key. Default: tls.key.",
+        description="Its key with the private key (PEM, PKCS #8); of Strimzi's KafkaUser user.key. "
+        "Default: tls.key.",
         examples=["user.key"],
     )
 

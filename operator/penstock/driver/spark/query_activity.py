@@ -30,12 +30,17 @@ class Activity:
     mode, whose first commit may take minutes), or it is idle (micro-batch)."""
     active_tasks: int | None
     """Running tasks, in a mode where each partition always has one; else None."""
-    waiting_tasks: int = 0
+    waiting_tasks: int
     """Of the same stages, the tasks that wait for a core."""
 
 
 NO_ACTIVITY = Activity(
-    idle=False, idle_trigger=None, work=None, confirmed_running=False, active_tasks=None
+    idle=False,
+    idle_trigger=None,
+    work=None,
+    confirmed_running=False,
+    active_tasks=None,
+    waiting_tasks=0,
 )
 
 

@@ -39,7 +39,7 @@ CASES = {
         changed(
             KAFKA_TO_KAFKA, "transform", {"sql": "SELECT bit_count(offset) AS value FROM source"}
         ),
-        "takes a column value of type STRING OR BINARY, not INT",
+        "takes a column value of type STRING or BINARY, not INT",
     ),
     "no-sql": (changed(RATE_TO_CONSOLE, "transform", {"sql": "SELECT ((("}), "PARSE_SYNTAX_ERROR"),
     "custom": (

@@ -8,8 +8,11 @@ from testkit.paths import cache_dir
 
 
 @contextmanager
-def file_lock(name: str) -> Iterator[None]:
-    """Waits until no other process or thread holds the lock of this name, and holds it."""
+def file_lock(name: str, *, shared: bool = False) -> Iterator[None]:
+    """Waits until no other process or thread holds the lock of this name, and holds it.
+
+    Those that share a lock hold it side by side.
+    """
     with (cache_dir("locks") / name).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield

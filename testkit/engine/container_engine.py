@@ -62,7 +62,8 @@ class ContainerEngine:
         if self.name == "podman":
             words += ["--layers", *build_options(cache_dir("engine"))]
         try:
-            self.run(*words, context, timeout=1800)
+            with file_lock("images", shared=True):
+                self.run(*words, context, timeout=1800)
         except ClusterError as error:
             raise ClusterError(f"building {ref} failed: {error}") from error
 
@@ -74,6 +75,17 @@ class ContainerEngine:
         """The references of the images whose name matches, the newest first."""
         wanted = ["--filter", f"reference={pattern}", "--format", "{{.Repository}}:{{.Tag}}"]
         return self.run("images", *wanted).split()
+
+    def remove_images(self, refs: Sequence[str]) -> None:
+        """Removes images, except those that a container uses, while no image is built.
+
+        A build looks through all images for layers to use again, and podman's fails when one of
+        them goes away meanwhile (buildah's issue 5674).
+        """
+        with file_lock("images"):
+            for ref in refs:
+                with contextlib.suppress(ClusterError):
+                    self.run("rmi", ref)
 
     def import_tree(self, archive: Path, ref: str, changes: Sequence[str] = ()) -> None:
         """Makes an image with one layer from a tar of a root filesystem."""

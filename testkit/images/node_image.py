@@ -4,7 +4,6 @@ Our own image is Debian with systemd, containerd, and Kubernetes compiled from i
 traffic leaves the machine from it: see node/kind/entrypoint.
 """
 
-import contextlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,7 +11,6 @@ from pathlib import Path
 from testkit.commands import print_progress, run
 from testkit.content_hash import content_hash
 from testkit.engine.container_engine import engine, registry_is_reachable
-from testkit.errors import ClusterError
 from testkit.images.base_image import ensure_base
 from testkit.images.program_image import write_archive
 from testkit.paths import HERE, cache_dir
@@ -102,10 +100,8 @@ def _build(ref: str) -> None:
         engine().build(context, context / "Dockerfile", ref)
     finally:
         shutil.rmtree(context)
-    for old in engine().images("localhost/penstock/node"):
-        if old != ref:
-            with contextlib.suppress(ClusterError):  # an image that a cluster still uses stays
-                engine().run("rmi", old)
+    old = [each for each in engine().images("localhost/penstock/node") if each != ref]
+    engine().remove_images(old)
 
 
 def ensure_node_base() -> None:

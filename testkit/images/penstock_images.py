@@ -73,13 +73,10 @@ def build_images(which: Sequence[str]) -> dict[str, str]:
     if missing:
         ensure_base(debian_release("images"))
 
-    def build(name: str) -> None:
-        build_as(name, refs[name])
-        _remove_old_images(name)
-
     # Two at a time: a build mostly downloads, or unpacks on one core.
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(build, missing))
+        list(pool.map(lambda name: build_as(name, refs[name]), missing))
+    _remove_old_images(missing)
     return refs
 
 
@@ -99,7 +96,7 @@ def build_example_images(spark: str) -> dict[str, str]:
             ensure_base(debian_release("images"))
             print_progress(f"building {refs[name]}")
             engine().build(folder, folder / "Dockerfile", refs[name], SPARK_IMAGE=spark)
-            _remove_old_images(image)
+            _remove_old_images([image])
     return refs
 
 
@@ -138,7 +135,7 @@ def _context(recipe: _Recipe) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def _remove_old_images(name: str) -> None:
-    """Removes all but the newest images of a name, since each change of our code makes one."""
-    for ref in engine().images(f"localhost/penstock/{name}")[_KEPT:]:
-        engine().run("rmi", ref)
+def _remove_old_images(names: Sequence[str]) -> None:
+    """Removes all but the newest images of each name, since each change of our code makes one."""
+    for name in names:
+        engine().remove_images(engine().images(f"localhost/penstock/{name}")[_KEPT:])

@@ -19,7 +19,7 @@ _PRINTER_COLUMNS = (
     ("Ready", "string", f"{_READY}.status", "Whether the query runs"),
     ("Reason", "string", f"{_READY}.reason", "Why it is Ready or not"),
     ("Mode", "string", ".status.mode", "How Spark runs the query"),
-    ("Lag", "integer", ".status.lag", "Records between the committed and the newest offsets"),
+    ("Lag", "integer", ".status.lag", "Records that the query has not handled"),
     ("Age", "date", ".metadata.creationTimestamp", None),
 )
 _WIDE_PRINTER_COLUMNS = (

@@ -116,7 +116,7 @@ class StreamFacts(RunningParts):
 
     @property
     def lag(self) -> int | None:
-        """Records that are not committed yet."""
+        """Records that the query has not handled."""
         newer = self.metrics.lag if self.metrics else None
         return self.status.lag if newer is None else newer
 

@@ -94,7 +94,7 @@ class DriverReport(Report):
         description="Whether the state is being divided into other partitions, which takes as "
         "long as its size takes; not after two attempts that have not ended.",
     )
-    lag: int | None = Field(None, description="Records between committed and newest offsets.")
+    lag: int | None = Field(None, description="Records that the query has not handled.")
     committed_offsets: list[CommittedOffset] | None = Field(
         None,
         max_length=MAX_COMMITTED_OFFSETS,

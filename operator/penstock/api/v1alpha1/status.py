@@ -272,8 +272,9 @@ class StreamStatus(Report):
     )
     lag: int | None = Field(
         None,
-        description="Records between the committed and the newest offsets. Updated every thirty "
-        "seconds, or more rarely.",
+        description="Records that the query has not handled: it has not committed them, nor read "
+        "them in a batch of real-time mode that runs. Updated every thirty seconds, or more "
+        "rarely.",
     )
     committed_offsets: list[CommittedOffset] | None = Field(
         None,

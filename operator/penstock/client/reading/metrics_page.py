@@ -19,7 +19,8 @@ def parse_metrics(page: str) -> DriverMetrics | None:
         found = dict(_samples(page))
     except ValueError:
         return None
-    committed, lag = found.get("last_epoch_commit_timestamp_seconds"), found.get("lag_records")
+    committed = found.get("last_epoch_commit_timestamp_seconds")
+    lag = found.get("unhandled_records", found.get("lag_records"))  # of a driver of an older image
     count = found.get(f"{_LATENCY}_count")
     return DriverMetrics(
         last_commit=datetime.fromtimestamp(committed, UTC) if committed else None,

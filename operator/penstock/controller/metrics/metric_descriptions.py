@@ -63,7 +63,7 @@ EXECUTORS = STREAM.gauge("executors", "registered executors, as in the status", 
 EPOCH = STREAM.gauge("epoch", "last committed epoch or batch, as in the status", *_STREAM)
 LAG = STREAM.gauge(
     "lag",
-    "lag, as in the status; none while no query runs",
+    "records that the query has not handled, as in the status; none while no query runs",
     *_STREAM,
     unit="records",
 )

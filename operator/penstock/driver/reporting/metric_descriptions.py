@@ -52,7 +52,15 @@ PARTITION_LAG = DRIVER.gauge(
     unit="records",
 )
 LAG_RECORDS = DRIVER.gauge(
-    "lag_records", "sum over all partitions; none while no query runs", unit="records"
+    "lag_records",
+    "records that are not committed yet, of all partitions; none while no query runs",
+    unit="records",
+)
+UNHANDLED_RECORDS = DRIVER.gauge(
+    "unhandled_records",
+    "records that the query has not handled, which is the lag in the status: without those that "
+    "a running batch of real-time mode has read; in the other modes the same as lag_records",
+    unit="records",
 )
 LAG_SECONDS = DRIVER.gauge(
     "lag_seconds",

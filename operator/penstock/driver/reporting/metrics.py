@@ -21,7 +21,7 @@ from penstock.driver.checkpoint.progress import Commit, OffsetRange
 from penstock.driver.jvm import JvmMetrics
 from penstock.driver.kafka import held_records
 from penstock.driver.kafka.held_records import Holds
-from penstock.driver.kafka.offsets import Offsets, lags
+from penstock.driver.kafka.offsets import Offsets, lag, lags
 from penstock.driver.record_position import Position
 from penstock.driver.reporting import metric_descriptions as described
 from penstock.driver.spark.batch_metrics import BatchMetrics, StateMetrics
@@ -48,7 +48,7 @@ class Metrics:
         self._jvm: JvmMetrics | None = None
         self._commit: Commit | None = None
         self._partitions: int | None = None
-        self._lag: int | None = None
+        self._unhandled: int | None = None
         self._lag_seconds: float | None = None
         self._held: tuple[int, float] | None = None
         self._in_doubt: int | None = None
@@ -188,7 +188,7 @@ class Metrics:
             self._state.labels(state.value).set(state is report.state)
         self._cores.labels("desired").set(report.cores or 0)
         self._cores.labels("registered").set(report.registered_cores or 0)
-        self._partitions, self._lag = report.partitions, report.lag
+        self._partitions, self._unhandled = report.partitions, report.lag
 
     def _of_query(self) -> Iterator[Metric]:
         """What is not known has no series: a 0 would be a commit in 1970, or no lag."""
@@ -196,7 +196,9 @@ class Metrics:
         yield _number(described.EPOCH, None if commit is None else commit.epoch)
         yield _number(described.LAST_COMMIT, None if commit is None else commit.at)
         yield _number(described.PARTITIONS, self._partitions)
-        yield _number(described.LAG_RECORDS, self._lag)
+        committed = self._offsets if self._unhandled is not None else None
+        yield _number(described.LAG_RECORDS, None if committed is None else lag(*committed))
+        yield _number(described.UNHANDLED_RECORDS, self._unhandled)
         yield _number(described.LAG_SECONDS, self._lag_seconds)
         held, held_seconds = self._held or (None, None)
         yield _number(described.HELD_RECORDS, held)

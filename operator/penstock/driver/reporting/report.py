@@ -26,7 +26,7 @@ from penstock.contract.driver_report import (
 from penstock.contract.sizing import Size
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import DEAD_LETTER, Failure, StreamWarning
-from penstock.driver.kafka.offsets import Offsets, lag
+from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.supervision.next_action import (
@@ -123,12 +123,14 @@ class ReportBuilder:
         offsets: tuple[Offsets, Offsets] | None,
         committed_at: float | None = None,
         *,
+        unhandled: int | None = None,
         repartitions_state: bool = False,
     ) -> DriverReport:
         """The report for this moment.
 
         `requested` is the size that Spark was asked for, `offsets` the committed and the newest
-        offsets of a Kafka source, `committed_at` the time of the last commit since 1970.
+        offsets of a Kafka source, `committed_at` the time of the last commit since 1970,
+        `unhandled` the records that the query has not handled.
         """
         self._next_retry_time = self._on_wall_clock(state.retry_at)
         committed, omitted = committed_offsets(offsets[0]) if offsets else (None, None)
@@ -150,7 +152,7 @@ class ReportBuilder:
             proved=state.history.proved,
             query_runs=state.query_runs and query_state is not QueryState.STOPPING,
             repartitions_state=repartitions_state,
-            lag=lag(*offsets) if offsets and observation.has_query else None,
+            lag=unhandled,
             committed_offsets=committed,
             committed_offsets_omitted=omitted,
             warning=_reported(observation.warning) if observation.has_query else None,

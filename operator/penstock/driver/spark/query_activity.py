@@ -32,6 +32,9 @@ class Activity:
     """Running tasks, in a mode where each partition always has one; else None."""
     waiting_tasks: int
     """Of the same stages, the tasks that wait for a core."""
+    handled: int = 0
+    """Records that a batch of real-time mode, which may take minutes, has read and passed on so
+    far, counted by Kafka's offsets; 0 in the other modes, which commit soon."""
 
 
 NO_ACTIVITY = Activity(
@@ -60,10 +63,10 @@ def observe_activity(
         begun = running + sum(int(stage.numCompletedTasks()) for stage in stages)
         waiting = max(0, sum(int(stage.numTasks()) for stage in stages) - begun)
         return replace(NO_ACTIVITY, active_tasks=running, waiting_tasks=waiting)
-    work, active = _work(spark_context)
+    work, active, read = _work(spark_context, counts_read=mode is not Mode.REAL_TIME)
     if mode is Mode.REAL_TIME:
         confirmed = 0 < partitions <= active
-        return replace(NO_ACTIVITY, work=work, confirmed_running=confirmed)
+        return replace(NO_ACTIVITY, work=work, confirmed_running=confirmed, handled=read)
     idle = bool(query._jsq.streamingQuery().noNewData())
     progress = query._jsq.lastProgress() if idle else None
     idle_trigger = None if progress is None else str(progress.timestamp())
@@ -72,22 +75,24 @@ def observe_activity(
     )
 
 
-def _work(spark_context: Any) -> tuple[tuple[int, ...], int]:
-    """What the running stages have done, and their running tasks.
+def _work(spark_context: Any, *, counts_read: bool) -> tuple[tuple[int, ...], int, int]:
+    """What the running stages have done, their running tasks, and the records that they have read.
 
     Rows arrive with the executors' heartbeats (AppStatusListener.onExecutorMetricsUpdate), so a
-    task that runs for minutes shows that it works, and one that is stuck that it does not.
+    task that runs for minutes shows that it works, and one that is stuck that it does not. Not in
+    real-time mode, where a stuck task has neighbours that read on until the end of the batch.
     """
     stages = spark_context._jsc.sc().statusStore().activeStages()
     work: list[int] = []
-    active = 0
+    active = read = 0
     for stage in (stages.apply(i) for i in range(stages.length())):
         active += int(stage.numActiveTasks())
+        read += int(stage.inputRecords())
         work += [
             int(stage.stageId()),
             int(stage.attemptId()),
             int(stage.numCompleteTasks()),
-            int(stage.inputRecords()) + int(stage.shuffleReadRecords()),
+            counts_read * int(stage.inputRecords()) + int(stage.shuffleReadRecords()),
             int(stage.outputRecords()) + int(stage.shuffleWriteRecords()),
         ]
-    return tuple(work), active
+    return tuple(work), active, read

@@ -34,7 +34,7 @@ from penstock.driver.kafka import held_records
 from penstock.driver.kafka.consumer_group import ConsumerGroup
 from penstock.driver.kafka.dead_letters import DeadLetterTopic
 from penstock.driver.kafka.held_records import Holds
-from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.offsets import Offsets, lag
 from penstock.driver.kafka.partition_choice import ChosenPartitions, choose
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
@@ -135,6 +135,9 @@ class QueryRuntime:
         """Of the schemas with which that query reads records."""
         self._query: StreamingQuery | None = None
         self._completed = False
+        self._handled = 0
+        """The most records that the query is known to have handled: between the end of a batch and
+        its commit they are in neither."""
         self._repair_plans: list[RepairPlan] = []
         self._batches = BatchReader()
 
@@ -260,6 +263,18 @@ class QueryRuntime:
         if source is None or not holds:
             return None
         return held_records.warning(holds, time.monotonic(), source.bootstrap_servers)
+
+    def unhandled(self, activity: Activity) -> int | None:
+        """Records of the source that the query has not handled: lag without what a batch has read.
+
+        None without a query, and if the source has no offsets or does not answer.
+        """
+        offsets = self.offsets()
+        if offsets is None or not self.has_query:
+            return None
+        newest = sum(sum(of_topic.values()) for of_topic in offsets[1].values())
+        self._handled = max(self._handled, newest - lag(*offsets) + activity.handled)
+        return max(0, newest - self._handled)
 
     def take_warning(self) -> StreamWarning | None:
         """What has happened to the running stream, once: lost records, or why executors ended."""
@@ -514,6 +529,7 @@ class QueryRuntime:
         """Starts the query that `check_query` has planned."""
         assert self._frame is not None
         self._failed_write()  # of the query before, which is over
+        self._handled = 0
         self._query = query.start(
             self._frame,
             self._stream.spec,

@@ -33,7 +33,7 @@ record KafkaBatchReader(
     if (inTransaction) {
       throw TransactionOptions.refusal("a batch in real-time mode is too long for one transaction.");
     }
-    inHand.release();
+    inHand.releaseAndCount();
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
     RecordStatus status = spark.nextWithTimeout(startMs, timeoutMs);
     while (status.hasRecord() && !inHand.take(get().getLong(OFFSET))) {

@@ -65,9 +65,10 @@ final class KafkaBatchStream
         asked = BatchTransaction.begin(writer, asked, task);
       }
       TopicPartition partition = asked.offsetRange().topicPartition();
+      long start = asked.offsetRange().fromOffset();
       var reader = (SupportsRealTimeRead<InternalRow>) spark.createReader(asked);
       return new KafkaBatchReader(
-          reader, new RecordInHand(partition, leftOut, task), writer != null);
+          reader, new RecordInHand(partition, start, leftOut, task), writer != null);
     }
   }
 

@@ -64,7 +64,7 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
       throw Unchecked.interrupted();
     }
     epoch = new EpochFollower(task, epochPollMs);
-    inHand = new RecordInHand(partition, leftOut, task);
+    inHand = new RecordInHand(partition, input.startOffset(), leftOut, task);
     OF_THREAD.set(this);
   }
 

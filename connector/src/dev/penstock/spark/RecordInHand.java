@@ -3,6 +3,7 @@ package dev.penstock.spark;
 import java.util.Set;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.TaskContext;
+import org.apache.spark.executor.InputMetrics;
 import org.apache.spark.util.TaskFailureListener;
 
 /**
@@ -16,9 +17,14 @@ final class RecordInHand {
   private final Set<Long> leftOut;
   /** Else no offset becomes an object, to be looked up. */
   private final boolean leavesSomeOut;
+  private final InputMetrics metrics;
   private long offset = NONE;
+  /** Offsets before this one are counted as read. */
+  private long counted;
 
-  RecordInHand(TopicPartition partition, LeftOut leftOut, TaskContext task) {
+  RecordInHand(TopicPartition partition, long start, LeftOut leftOut, TaskContext task) {
+    counted = start;
+    metrics = task.taskMetrics().inputMetrics();
     this.leftOut = leftOut.in(partition);
     leavesSomeOut = !this.leftOut.isEmpty();
     TaskFailureListener named =
@@ -33,6 +39,19 @@ final class RecordInHand {
   /** The task is done with it, and asks for another one. */
   void release() {
     offset = NONE;
+  }
+
+  /**
+   * The same in real-time mode, in which Spark counts no row before the end of the batch.
+   *
+   * <p>The count goes to the driver with the executor's next heartbeat.
+   */
+  void releaseAndCount() {
+    if (offset >= counted) {
+      metrics.incRecordsRead(offset + 1 - counted);
+      counted = offset + 1;
+    }
+    release();
   }
 
   /** Whether the record is to be handed out: then the task has it in hand. */

@@ -18,6 +18,7 @@ FIGURES = ExecutorMetrics("1", 2, 2, 0, heap_peak=5 << 20, off_heap_peak=0, stor
 
 def test_a_report() -> None:
     metrics = Metrics()
+    metrics.set_offsets(({"in": {0: 30}}, {"in": {0: 45}}))
     metrics.set_report(
         DriverReport(
             spec_hash="",
@@ -34,7 +35,8 @@ def test_a_report() -> None:
     assert found["source_partitions"] == 4
     assert found["executor_cores{kind=desired}"] == 4
     assert found["executor_cores{kind=registered}"] == 3
-    assert found["lag_records"] == 12
+    assert found["lag_records"] == 15
+    assert found["unhandled_records"] == 12
 
 
 def test_commits() -> None:
@@ -56,15 +58,17 @@ def test_commits() -> None:
 def test_what_is_not_known_has_no_series() -> None:
     """A 0, or the last value, would hide that nobody knows."""
     metrics = Metrics()
-    unknown = ("epoch", "last_epoch_commit_timestamp_seconds", "lag_records", "lag_seconds")
+    of_lag = ("lag_records", "unhandled_records", "lag_seconds")
+    unknown = ("epoch", "last_epoch_commit_timestamp_seconds", *of_lag)
     assert numbers(metrics).keys().isdisjoint(unknown)
     metrics.set_lag_seconds(12.5)
+    metrics.set_offsets(({"in": {0: 30}}, {"in": {0: 33}}))
     metrics.set_report(DriverReport(spec_hash="", state=QueryState.RUNNING, lag=3))
     metrics.observe_commit(COMMIT, None)
     assert numbers(metrics).keys() >= set(unknown)
     metrics.set_lag_seconds(None)
     metrics.set_report(DriverReport(spec_hash="", state=QueryState.RESTARTING))
-    assert numbers(metrics).keys().isdisjoint(("lag_records", "lag_seconds"))
+    assert numbers(metrics).keys().isdisjoint(of_lag)
 
 
 def test_failures_restarts_and_repairs() -> None:

@@ -102,7 +102,8 @@ class FakeKubernetesApi:
         if uid is not None and there is None:
             raise ApiError(409, "Conflict", "Precondition failed: UID in precondition")
         if uid is not None and there is not None and there["metadata"]["uid"] != uid:
-            raise ApiError(422, "Invalid", "metadata.uid: field is immutable")
+            said = "metadata.uid: field is immutable"
+            raise ApiError(422, "Invalid", said, fields=["metadata.uid"])
         if there is not None and not force:
             raise ApiError(409, "Conflict", "Apply failed with 1 conflict")
         self._check_owners(manifest)

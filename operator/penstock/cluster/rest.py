@@ -7,11 +7,11 @@ The operator (asynchronous), the commands (threads) and the driver (urllib, beca
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from penstock.cluster.kinds import Kind, Manifest
-from penstock.cluster.lenient_fields import mapping, mappings, text
+from penstock.cluster.lenient_fields import at, mapping, mappings, text
 
 _MAX_RETRY_AFTER = 300.0
 _MAX_PAGE_CHARACTERS = 500
@@ -24,19 +24,30 @@ class ApiError(Exception):
     """It is no fault of Penstock, so that one line of a log is enough."""
 
     def __init__(
-        self, code: int, reason: str, message: str = "", retry_after: float | None = None
+        self,
+        code: int,
+        reason: str,
+        message: str = "",
+        retry_after: float | None = None,
+        fields: Collection[str] = (),
     ) -> None:
         self.code = code
         self.reason = reason
         self.message = message or reason
         self.retry_after = retry_after
         """After how many seconds the API server asked to retry; None if it did not."""
+        self.fields = frozenset(fields)
+        """The fields of an object that it names as the cause."""
         super().__init__(f"{code} {reason}: {self.message}")
 
     @property
     def refused(self) -> bool:
-        """Whether the request itself is at fault, so a retry alone does not help."""
-        return self.code in (400, 403, 404, 405, 413, 415, 422)
+        """Whether the request itself is at fault, so a retry alone does not help.
+
+        Not with the UID of an object that another one has replaced: the next look finds that.
+        """
+        replaced = "metadata.uid" in self.fields
+        return self.code in (400, 403, 404, 405, 413, 415, 422) and not replaced
 
 
 @contextmanager
@@ -74,6 +85,7 @@ def refusal(
         text(status.get("reason")) or reason or "Unknown",
         text(status.get("message")) or page.strip()[:_MAX_PAGE_CHARACTERS],
         min(float(seconds), _MAX_RETRY_AFTER) if seconds.isdecimal() else None,
+        [text(cause.get("field")) for cause in mappings(at(status, "details", "causes"))],
     )
 
 

@@ -99,11 +99,11 @@ def _config(namespace: str, data: dict[str, str]) -> Manifest:
 
 
 async def _said(request: Awaitable[object]) -> object:
-    """The code of an error, or that there was none."""
+    """The code of an error and whether it is final, or that there was none."""
     try:
         await request
     except ApiError as error:
-        return error.code
+        return error.code, error.refused
     return "done"
 
 
@@ -165,7 +165,10 @@ async def _of_a_stream(others: Others) -> list[object]:
 
 
 async def test_an_object_that_others_write_too(space: Namespace) -> None:
-    assert await _of_an_object(InMemory()) == await _of_an_object(Real(space))
+    said = await _of_an_object(InMemory())
+    assert said == await _of_an_object(Real(space))
+    # Of another object of its name: the next look finds that one.
+    assert (422, False) in said
 
 
 async def _of_an_object(others: Others) -> list[object]:

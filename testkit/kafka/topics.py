@@ -94,6 +94,22 @@ class Topics:
             producer.produce(topic, str(number).encode(), key, **more)
         assert producer.flush(30) == 0
 
+    def send_in_transactions(self, topic: str, numbers: range, each: int = 20) -> None:
+        """Sends numbers in transactions of some, each after one that is aborted."""
+        producer = Producer({**self._producer_options, "transactional.id": uuid.uuid4().hex})
+        producer.init_transactions(30)
+        for start in range(numbers.start, numbers.stop, each):
+            for aborted in (True, False):
+                producer.begin_transaction()
+                for number in range(start, start + each):
+                    text = str(number + 1_000_000 * aborted).encode()
+                    producer.produce(topic, text, text)
+                assert producer.flush(30) == 0
+                if aborted:
+                    producer.abort_transaction(30)
+                else:
+                    producer.commit_transaction(30)
+
     def received(self, topic: str) -> Counter[int]:
         """The numbers in the topic, and how often each occurs."""
         return Counter(self.placed(topic).values())

@@ -64,35 +64,18 @@ def test_a_transactional_topic(
     """Markers and aborted records take offsets, and are neither records nor lag."""
     source, sink = topics.make(1), topics.make(1)
     flow = number_flow(topics, source, sink, trigger, READ_COMMITTED, sparkConf=conf)
-    transactions(topics, source, range(100))
+    topics.send_in_transactions(source, range(100))
     with commits_of(tmp_path) as commits:
         with running(flow, jvm, tmp_path) as driver:
             driver.wait_ready()
             topics.wait_received(sink, range(100))
             driver.wait("no lag", lambda report: report.committed and report.lag == end)
-        transactions(topics, source, range(100, 200))
+        topics.send_in_transactions(source, range(100, 200))
         with running(flow, jvm, tmp_path) as driver:
             received = topics.wait_received(sink, range(200))
             assert driver.wait_ready().last_failure is None
     assert set(received) == set(range(200))  # no aborted record
     assert topics.replays_of_committed(commits, source, sink) == []
-
-
-def transactions(topics: Topics, topic: str, numbers: range) -> None:
-    """Sends numbers in transactions of twenty, each after one that is aborted."""
-    producer = Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": topic})
-    producer.init_transactions(30)
-    for start in range(numbers.start, numbers.stop, 20):
-        for aborted in (True, False):
-            producer.begin_transaction()
-            for number in range(start, start + 20):
-                text = str(number + 1_000_000 * aborted).encode()
-                producer.produce(topic, text, text)
-            assert producer.flush(30) == 0
-            if aborted:
-                producer.abort_transaction(30)
-            else:
-                producer.commit_transaction(30)
 
 
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)

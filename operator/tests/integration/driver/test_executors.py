@@ -17,6 +17,7 @@ import pytest
 
 from penstock.api.quantities import amount, in_bytes, mebibytes
 from penstock.api.v1alpha1.pods import EXECUTOR_LEAST_OVERHEAD, LEAST_HEAP
+from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster import kinds
 from penstock.contract.driver_report import QueryState
 from penstock.contract.naming import stream_labels
@@ -231,6 +232,45 @@ def test_executors_are_waited_for_lost_added_and_released(
 BROKER = "broker.example"
 # Nothing listens there.
 NOWHERE = "127.0.0.9"
+
+
+@pytest.mark.timeout(600)
+def test_a_long_batch_has_handled_what_it_has_passed_on(
+    kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Real-time mode, in whose batches nothing is committed for minutes: the status' lag falls to 0
+    while the batch runs, and the lag in the metrics, that of commits, does not. The ends of
+    transactions, which no record has, are none of what is left to do.
+    """
+    source, sink = topics.make(2), topics.make()
+    topics.send(source, range(100))
+
+    def flow(duration: str) -> ContinuousStream:
+        trigger = {"realTime": {"batchDuration": duration}}
+        return number_flow(topics, source, sink, trigger, sparkConf=POLLING, executor=SMALL)
+
+    def numbers_of(driver: InProcessDriver) -> dict[str, float | None]:
+        names = ("lag_records", "unhandled_records")
+        read = driver.metrics.registry.get_sample_value
+        return {name: read(f"penstock_driver_{name}") for name in names}
+
+    where, api = pod(kubelet, tmp_path), Api(kubelet.url, "payments")
+    with running(flow("5s"), jvm, where, api=api) as driver:
+        driver.wait_committed(100)
+    with running(flow("10m"), jvm, where, api=api) as driver:
+        committed = driver.wait_ready().epoch
+        topics.send(source, range(100, 400))
+        topics.wait_received(sink, range(100, 400))
+        driver.wait("all handled", lambda report: report.lag == 0)
+        topics.send_in_transactions(source, range(400, 500), each=1)
+        topics.send(source, range(500, 800))
+        topics.wait_received(sink, range(400, 800))
+        # A record, a marker, an aborted record and its marker, for each of a hundred.
+        uncommitted = 300 + 400 + 300
+        driver.wait("all seen", lambda _: numbers_of(driver)["lag_records"] == uncommitted)
+        driver.wait("all handled again", lambda report: report.lag == 0)
+        assert driver.last.epoch == committed
+        assert numbers_of(driver) == {"lag_records": uncommitted, "unhandled_records": 0}
 
 
 def test_an_executor_that_cannot_reach_the_broker_is_replaced(

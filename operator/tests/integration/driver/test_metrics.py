@@ -13,11 +13,11 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.reporting.record_age import RecordAges
 from penstock.driver.reporting.record_timestamps import HEADER, StampedRecord, TimestampReader
-from testkit.driver.in_process_driver import InProcessDriver, running
+from testkit.driver.in_process_driver import running
 from testkit.driver.metric_samples import numbers
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, REAL_TIME
+from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
 from testkit.wait import wait_for
 
 WITH_SOURCE_TIMESTAMP = f"""
@@ -117,40 +117,6 @@ def test_records_that_are_written_and_not_committed_are_in_doubt(
         wait_for("twelve", lambda: numbers(driver.metrics)["records_in_doubt"] == 12)
         assert numbers(driver.metrics)["epoch"] == 0
     assert numbers(driver.metrics)["records_in_doubt"] == 12
-
-
-def test_a_long_batch_has_handled_what_it_has_passed_on(
-    topics: Topics, jvm: Jvm, tmp_path: Path
-) -> None:
-    """Real-time mode, in whose batches nothing is committed for minutes: the status' lag falls to 0
-    while the batch runs, and the lag in the metrics, that of commits, does not.
-    """
-    source, sink = topics.make(2), topics.make()
-    topics.send(source, range(100))
-    first = number_flow(topics, source, sink, REAL_TIME)
-    with running(first, jvm, tmp_path) as driver:
-        driver.wait_committed(100)
-    flow = number_flow(topics, source, sink, {"realTime": {"batchDuration": "10m"}})
-    with running(flow, jvm, tmp_path) as driver:
-        committed = driver.wait_ready().epoch
-        for numbers_sent in (range(100, 400), range(400, 600)):
-            topics.send(source, numbers_sent)
-            topics.wait_received(sink, numbers_sent)
-            uncommitted = numbers_sent.stop - 100
-            # The newest offsets are asked for every ten seconds. Each task has the last record that
-            # it has read in hand until it asks for another one.
-            driver.wait(
-                "all handled",
-                lambda report, behind=uncommitted: (  # type: ignore[misc]
-                    report.lag == 0 and sample(driver, "lag_records") == behind
-                ),
-            )
-        assert driver.last.epoch == committed
-        assert sample(driver, "unhandled_records") == 0
-
-
-def sample(driver: InProcessDriver, name: str) -> float | None:
-    return driver.metrics.registry.get_sample_value(f"penstock_driver_{name}")
 
 
 def test_the_lag_in_seconds_is_the_age_of_the_first_record_that_waits(

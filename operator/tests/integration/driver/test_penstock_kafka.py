@@ -364,6 +364,8 @@ def test_dead_letters_without_the_data_source_are_refused(
 # connector promises none of them, and the other ones are the interfaces of data sources.
 LEANS_ON = {
     "deploy.security.HadoopDelegationTokenManager": {"isServiceEnabled"},
+    "executor.InputMetrics": {"incRecordsRead"},
+    "executor.TaskMetrics": {"inputMetrics"},
     "internal.config.ConfigBuilder": {"key"},
     "internal.config.TypedConfigBuilder": {"parent"},
     "kafka010.KafkaConfigUpdater": {"<init>", "build", "setAuthenticationConfigIfNeeded"},

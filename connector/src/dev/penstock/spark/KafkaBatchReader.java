@@ -33,12 +33,15 @@ record KafkaBatchReader(
     if (inTransaction) {
       throw TransactionOptions.refusal("a batch in real-time mode is too long for one transaction.");
     }
-    inHand.releaseAndCount();
+    inHand.release();
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
     RecordStatus status = spark.nextWithTimeout(startMs, timeoutMs);
     while (status.hasRecord() && !inHand.take(get().getLong(OFFSET))) {
       long left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
       status = spark.nextWithTimeout(startMs, Math.max(left, 0));
+    }
+    if (status.hasRecord()) {
+      inHand.countSkipped();
     }
     return status;
   }

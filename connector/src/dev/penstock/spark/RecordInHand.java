@@ -19,11 +19,11 @@ final class RecordInHand {
   private final boolean leavesSomeOut;
   private final InputMetrics metrics;
   private long offset = NONE;
-  /** Offsets before this one are counted as read. */
-  private long counted;
+  /** The one after the last offset that Spark's metrics have as read. */
+  private long next;
 
   RecordInHand(TopicPartition partition, long start, LeftOut leftOut, TaskContext task) {
-    counted = start;
+    next = start;
     metrics = task.taskMetrics().inputMetrics();
     this.leftOut = leftOut.in(partition);
     leavesSomeOut = !this.leftOut.isEmpty();
@@ -42,16 +42,14 @@ final class RecordInHand {
   }
 
   /**
-   * The same in real-time mode, in which Spark counts no row before the end of the batch.
-   *
-   * <p>The count goes to the driver with the executor's next heartbeat.
+   * Counts as read what lies before it and no record has, such as the end of a transaction, and what
+   * is left out. Spark counts the record itself.
    */
-  void releaseAndCount() {
-    if (offset >= counted) {
-      metrics.incRecordsRead(offset + 1 - counted);
-      counted = offset + 1;
+  void countSkipped() {
+    if (offset > next) {
+      metrics.incRecordsRead(offset - next);
     }
-    release();
+    next = offset + 1;
   }
 
   /** Whether the record is to be handed out: then the task has it in hand. */

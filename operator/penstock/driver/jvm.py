@@ -1,9 +1,9 @@
 """The driver's JVM: started directly, monitored, and ended with the driver.
 
 pyspark itself starts a shell script, which starts a JVM that prints the command line of a second
-JVM. Starting the second one directly saves about two seconds of each recovery (measured:
-docs/architecture.md), gives its exit code, and bounds the wait. The main class and the file that it
-writes its port to are those of pyspark.java_gateway.launch_gateway.
+JVM. Starting the second one directly saves about two seconds of each recovery (measured), gives its
+exit code, and bounds the wait. The main class and the file that it writes its port to are those of
+pyspark.java_gateway.launch_gateway.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Spark's configuration and jars, the executors' pod template, and the SparkSession.
 
-Comments give the fact about Spark behind each setting. "Measured" means with Spark 4.2; see
-docs/architecture.md and the tests of this package.
+Comments give the fact about Spark behind each setting. "Measured" means with Spark 4.2.
 """
 
 from __future__ import annotations

@@ -59,9 +59,7 @@ class StreamImage:
 
     @property
     def is_not_applied(self) -> bool:
-        """Whether it runs, but not its newest spec, which is not given up either: one that is given
-        up can be replaced, and is when it gets another image.
-        """
+        """Whether an older spec runs while the newest one is refused (not rolled back)."""
         return self.ready and self.stalled and not self.failed
 
     def is_tried(self, now: datetime) -> bool:

@@ -1,7 +1,8 @@
 """Where a stream's checkpoint is: on a volume, or in an object store. Pure.
 
-The API server lets no spec move it. The operator's defaults may say it too, and they change: a
-stream that takes them stays where it is.
+The API server refuses a spec that moves it. The operator's defaults may name a place too, and may
+change. A stream that follows them stays where it is: its pod template has the location as an
+annotation, and the defaults that its driver has; a retained claim shows that it is on a volume.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def placed(
 ) -> tuple[ObservedStream, ObservedChildren]:
     """The stream with its checkpoint where that is; without the claim, if that is no volume.
 
-    So a claim that an earlier stream has left is nothing to a stream in an object store.
+    A stream in an object store ignores a volume claim left by an earlier stream.
     """
     if not names_place(mapping(stream.manifest.get("spec"))):
         stream = _kept_in_place(stream, children)

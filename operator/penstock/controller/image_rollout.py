@@ -60,9 +60,9 @@ class ImageRollout:
         """Of streams that have finished or were given up, with the image that they have; by a hash
         of what each was made from."""
         self._trying = set[Key]()
-        """Those of them to which it could not be applied, while they are reconciled with it."""
+        """Streams being retried after the image could not be applied."""
         self._room = 0
-        """How many more of them may be."""
+        """How many more may be retried."""
         self._turns: Sequence[Key] = ()
         self._places = 0.0
         """How many queries that have finished may begin their next run with it: an image alone does

@@ -3,8 +3,9 @@
 A step that the user's code can prolong may take an hour, as long as the JVM answers (loop.py).
 
 Py4J calls have no timeout, so a thread that makes no such calls watches. In a pod the kubelet would
-find a blocked loop at /livez, but later and without a reason. Executors write on while the driver's
-JVM is frozen, and all of it comes again (8,282 records in 100 s, measured): so it is asked often.
+find a blocked loop at /livez, but later and without a reason. While the driver's JVM is frozen,
+executors keep writing records that will be written a second time (8,282 in 100 s, measured), so the
+thread asks often.
 """
 
 from __future__ import annotations

@@ -340,7 +340,7 @@ class Loop:
         epoch = self._runtime.progress.committed_epoch()
         has_session = self._runtime.has_session
         last = replace(self._observation, epoch=epoch, has_query=False, has_session=has_session)
-        # Who moves the stream starts the next one at the offsets in its status.
+        # Users who move a stream start its successor at these offsets.
         self._report(*said, last)
         log_event("stopped", epoch=epoch)
 

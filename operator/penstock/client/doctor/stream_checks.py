@@ -201,7 +201,7 @@ def asked_for(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     ready = stream.condition("Ready")
     if ready is not None and ready.reason in _ASKED_FOR:
         since = age(ready.last_transition_time, facts.now)
-        message = f"It is suspended for {since}: {ready.message}"
+        message = f"It has been suspended for {since}: {ready.message}"
         yield _from_reason(stream, Severity.WARNING, ready.reason, message)
     if stream.resource.paused:
         message = f"It has the annotation {naming.ANNOTATION_PAUSE}: the operator changes nothing"

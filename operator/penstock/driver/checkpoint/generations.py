@@ -194,7 +194,7 @@ class Generations:
     def batch_known_elsewhere(self) -> int | None:
         """The newest batch that the sink may know from another generation, if that is ahead.
 
-        None if what this one has committed is not behind, and for a sink that knows no batches.
+        None if this generation is at least as far, or the sink does not track batches.
         """
         place = place_of(self._spec.sink)
         if place is None:

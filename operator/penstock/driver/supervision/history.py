@@ -43,7 +43,7 @@ class History:
     """Records over which runs have failed and that are not committed, at most one of each
     partition."""
     dead_letters_stopped: bool = False
-    """So many records failed that no more become dead letters until the suspects have passed."""
+    """`maxPerMinute` was exceeded: no dead letters until all suspects are committed."""
     stalls: int = 0
     """Stalls in a row: since records were last committed, or a query was last healthy for
     `stable_after`."""

@@ -98,7 +98,7 @@ def cores_lost(run: Running, observation: Observation, policy: RestartPolicy) ->
         return None
     return Failure(
         CORES_LOST,
-        f"No progress within {policy.cores_timeout:.0f} s with "
+        f"No progress for {policy.cores_timeout:.0f} s with "
         f"{observation.registered_cores} of {observation.desired_cores} cores. Spark restarts with "
         "new executors.",
     )
@@ -115,7 +115,7 @@ def clock_set_back(run: Running, observation: Observation) -> Failure | None:
         return None
     return Failure(
         CLOCK_SET_BACK,
-        f"The node's clock was set back by {seconds:.0f} s, and Spark would wait for as long. It "
+        f"The node's clock went back {seconds:.0f} s. Spark's timers would stall that long. Spark "
         "restarts with new executors.",
     )
 
@@ -156,8 +156,8 @@ def stall(
         or _tasks_wait(observation, patience)
         or Failure(
             NO_PROGRESS,
-            f"No progress within {patience:.0f} s although all cores are there. The query restarts "
-            "from its checkpoint.",
+            f"No progress for {patience:.0f} s, with all cores registered. The query restarts from "
+            "its checkpoint.",
         )
     )
 
@@ -221,8 +221,8 @@ def _tasks_missing(run: Running, observation: Observation, patience: float) -> F
         return None
     return Failure(
         TASKS_MISSING,
-        f"{active} tasks run for {run.partitions} partitions although all cores are there. The "
-        "query restarts from its checkpoint.",
+        f"{active} tasks run for {run.partitions} partitions, with all cores registered. The query "
+        "restarts from its checkpoint.",
     )
 
 
@@ -233,9 +233,9 @@ def _tasks_wait(observation: Observation, patience: float) -> Failure | None:
         return None
     return Failure(
         NO_PROGRESS,
-        f"No progress within {patience:.0f} s: {waiting} of {waiting + active} tasks wait for a "
-        "core, and each partition needs one all the time. The query restarts from its checkpoint, "
-        "and will wait again: set spec.source.custom.numPartitions to the partitions that the "
+        f"No progress for {patience:.0f} s: {waiting} of {waiting + active} tasks wait for a "
+        "core, and each partition needs one all the time. The query restarts from its checkpoint "
+        "and will stall once more. Set spec.source.custom.numPartitions to the partitions that the "
         "source has, or use source.kafka for Kafka.",
     )
 

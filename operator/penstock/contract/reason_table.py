@@ -7,7 +7,7 @@ from dataclasses import dataclass
 NOTHING = "Nothing"
 # A new stream begins at startingOffsets, by default with the newest records.
 APPLY_ELSEWHERE = (
-    "note status.committedOffsets, delete the stream, and apply it again with them as "
+    "note status.committedOffsets, delete the stream, and apply it with these offsets as "
     "checkpoint.startFrom"
 )
 HIGHER_GENERATION = (
@@ -71,7 +71,8 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "SpecNotApplied",
-        "Ready, by an earlier spec: the newest one is refused, or could not be applied yet.",
+        "An earlier spec runs and is Ready. The newest spec was refused, or could not be "
+        "applied yet.",
         "See the condition Stalled, or Reconciling while the operator retries.",
         "kubectl describe cstream {name} -n {namespace}",
     ),
@@ -84,63 +85,66 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "JudgingEdit",
-        "Reconciling: the driver that runs asks Spark whether it takes the edited spec.",
-        "Wait for half a minute at most.",
+        "Reconciling: the running driver asks Spark whether it accepts the edited spec.",
+        "Wait: it takes half a minute at most.",
         "kubectl describe cstream {name} -n {namespace}",
     ),
     Remedy(
         "ApplyingEdit",
-        "Reconciling: the driver that runs stops its query after a commit and starts the edited "
-        "one. If it does not within a minute, its pod is replaced.",
-        "Wait for two minutes at most.",
+        "Reconciling: the running driver stops its query after a commit and starts the edited "
+        "query. If that takes longer than a minute, the operator replaces the pod.",
+        "Wait: it takes two minutes at most.",
         "kubectl describe cstream {name} -n {namespace}",
     ),
     Remedy(
         "RolledBack",
         "Stalled: the newest spec, or a new default image, failed for good, or was not Ready "
-        "within rollout.deadline. The last one that was Ready runs again, on the same checkpoint. "
-        "The message says what failed.",
-        "Correct the spec. To try it again as it is, set spec.restartedAt. If a default image does "
-        "not run, tell whoever installed the operator, or name another one in spec.image.",
+        "within rollout.deadline. The last spec that was Ready runs instead, on the same "
+        "checkpoint. The message says what failed.",
+        "Correct the spec. To retry the same spec, set spec.restartedAt. If a default image "
+        "does not run, tell whoever installed the operator, or name another image in "
+        "spec.image.",
         "penstock history {name} -n {namespace}",
     ),
     Remedy(
         "ImageRolloutStopped",
-        "An event: the stream did not become Ready with a new default image, and neither did "
-        "others, so no further stream gets it. This one runs with the image before, and gets the "
-        "new one again six hours later.",
-        "See why it did not run with it. If the image is the cause, whoever installed the operator "
-        "corrects sparkImage; if the stream is, correct its spec.",
+        "An event: this stream and others did not become Ready with a new default image, so no "
+        "other stream gets it. This stream runs with its previous image, and tries the new "
+        "image once more after six hours.",
+        "Find out why the stream did not run with the image. If the image is the cause, whoever "
+        "installed the operator corrects sparkImage. If the stream is the cause, correct its "
+        "spec.",
         "penstock history {name} -n {namespace}",
     ),
     Remedy(
         "DriverStarting DriverStopping RollingOut QueryStarting QueryRestarting "
         "WaitingForFirstEpoch WaitingForDeletion NoDriverPod",
-        "On the way to Running: QueryStarting, WaitingForCores, QueryStarting again once the cores "
-        "are there, WaitingForFirstEpoch. Meanwhile the driver's pod is not ready, so its events "
-        "hold a Warning of the kubelet, Unhealthy: the readiness probe failed with 503.",
+        "The stream is on its way to Running: QueryStarting, WaitingForCores, QueryStarting "
+        "once more when it has its cores, WaitingForFirstEpoch. Meanwhile the driver's pod is "
+        "not ready, so its events hold a Warning of the kubelet, Unhealthy: the readiness probe "
+        "failed with 503.",
         "Wait for two minutes. If it lasts longer, see the events of the driver's pod.",
         POD,
     ),
     Remedy(
         "DriverNotReady",
-        "The query runs and makes no progress, or its driver does not answer the probe.",
+        "The query runs but makes no progress, or its driver does not answer the probe.",
         "See the driver's log: it says whether the query or the driver waits, and for what.",
         LOGS,
     ),
     Remedy(
         "WaitingForCores",
         "Fewer cores are registered than the source has partitions. In continuous and real-time "
-        "mode Spark would never run some of them, so the query waits; a micro-batch starts after a "
-        "minute with the cores that there are.",
+        "mode Spark would never read some partitions, so the query waits. A micro-batch starts "
+        "after a minute with the cores that it has.",
         "Make room in the cluster, or lower executor.resources.requests. Executors of a query with "
         "state need room on the driver's node, unless the checkpoint is in an object store.",
         PODS,
     ),
     Remedy(
         "FewStatePartitions",
-        "The query's state has fewer partitions than the stream has cores: its checkpoint keeps "
-        "the number that it began with.",
+        "The query's state has fewer partitions than the stream has cores, because a checkpoint "
+        "keeps its first number of them.",
         f"{NOTHING}, unless batches take too long: then set checkpoint.statePartitions to the "
         "number of cores or more. The query pauses while Spark divides the state.",
     ),
@@ -149,17 +153,18 @@ ROWS: tuple[Remedy, ...] = (
         "UnsupportedOperation UnknownColumn UnknownFunction InvalidSql SinkColumns SinkRouting "
         "BadRecordsVanish SinkFeedsSource SpecTooLarge QueryTooLarge MemorySinkInCluster "
         "DataSourceUnusable KafkaAsDataSource DependencyDoubtful StartsAtLatest CommentedOut",
-        "Stalled: the spec cannot run. If the operator found it, the last valid spec keeps "
-        "running, and Ready stays True while it does. As a warning: it runs, but probably not as "
-        "intended.",
+        "Stalled: the spec cannot run. If the operator found the error, the last valid spec "
+        "keeps running, and Ready stays True while it does. As a warning: the stream runs, but "
+        "probably not as intended.",
         "Correct what the message names in the spec.",
         EDIT,
     ),
     Remedy(
         "TooFewExecutorsAllowed",
-        "executor.maxInstances allows fewer cores than the source has partitions, which continuous "
-        "and real-time mode need. Stalled; or, if partitions were added, the stream reads only the "
-        "earlier ones. Micro-batches run on the cores that are allowed.",
+        "executor.maxInstances allows fewer cores than the source has partitions, which "
+        "continuous and real-time mode need. Stalled. If the partitions were added later, the "
+        "stream runs and reads only the earlier ones. Micro-batches run on the cores that are "
+        "allowed.",
         "Raise executor.maxInstances or executor.cores.",
         EDIT,
     ),
@@ -179,7 +184,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "ApplyRefused",
         "Stalled: the API server refused an object (a quota, a policy, a missing right). The "
-        "operator retries within a minute; what ran keeps running and stays Ready.",
+        "operator retries within a minute. An earlier spec keeps running and stays Ready.",
         "Change what the message names.",
     ),
     Remedy(
@@ -199,16 +204,16 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "ForeignObject",
-        "Stalled: an object of a name that the stream needs belongs to somebody else. It is "
-        "not touched.",
+        "Stalled: an object with a name that the stream needs belongs to somebody else. The "
+        "operator does not touch it.",
         "Delete or rename that object, or set checkpoint.volume.adopt for a volume claim.",
         "kubectl get -n {namespace} "
         "statefulsets,pvc,configmaps,serviceaccounts,roles,rolebindings,networkpolicies",
     ),
     Remedy(
         "ChangedByOthers",
-        "Reconciling: another client keeps changing an object of the stream, which the "
-        "operator restores less and less often.",
+        "Reconciling: another client keeps changing an object of the stream. The operator "
+        "restores the object less and less often.",
         "Stop that client; give a second operator namespaces of its own.",
     ),
     Remedy(
@@ -219,8 +224,8 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "TooFewReplicas",
-        "The output topic asks for more replicas in sync than it has, so it takes no record of a "
-        "producer that waits for all of them. The driver checks every half minute.",
+        "The output topic requires more replicas in sync than it has, so it accepts no record "
+        "from a producer that waits for all replicas. The driver checks every half minute.",
         "Give the topic more replicas, or lower its min.insync.replicas: the message has the "
         "command.",
     ),
@@ -233,8 +238,8 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "KafkaAuthentication",
-        "The brokers reject the credentials, or TLS does. The driver reads the Secret again "
-        "every half minute.",
+        "The brokers reject the credentials, or the TLS handshake fails. The driver reads the "
+        "Secret anew every half minute.",
         "Check the credentials and certificates in the options.",
         SHOW,
     ),
@@ -265,35 +270,37 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "DeadLetter",
-        "Only a report: a record that the query cannot process is in the dead-letter topic.",
-        "See what happens with it (penstock replay), correct the transform, and read the topic of "
-        "dead letters again (docs/how-to/dead-letters.md).",
+        "Only a report: the driver has copied a record that the query cannot process to the "
+        "dead-letter topic.",
+        "Run the record through the query (penstock replay), correct the transform, and then "
+        "read the dead-letter topic (docs/how-to/dead-letters.md).",
     ),
     Remedy(
         "DeadLetterNotWritten",
-        "Two runs have failed over a record, and the dead-letter topic does not take its copy. No "
-        "query runs until it does, because it would only fail again and write other records again.",
-        "Make the dead-letter topic take the record: it has to exist, with enough replicas in "
-        "sync, and the source's user needs Write on it. Its max.message.bytes has to be as large "
-        "as that of the source's topic, and its cleanup.policy has to be delete if a record has no "
-        "key. The driver then copies the record by itself.",
+        "Two runs have failed over a record, and the dead-letter topic does not accept its "
+        "copy. No query runs until it does, because it would fail over the same record and "
+        "write others twice.",
+        "Make the dead-letter topic accept the record. It has to exist, with enough replicas in "
+        "sync, and the source's user needs Write on it. Its max.message.bytes has to be as "
+        "large as that of the source's topic. If a record has no key, its cleanup.policy has to "
+        "be delete. Then the driver copies the record by itself.",
         LOGS,
     ),
     Remedy(
         "MalformedRecordInParsing",
-        "A record is not what the schema of from_json says, with mode FAILFAST. The message names "
-        "the field and the types; every restart reads the record again.",
+        "A record does not match the schema of from_json, whose mode is FAILFAST. The message "
+        "names the field and the types. Every restart reads the same record.",
         "Correct the record's producer, or the schema (STRING takes any value), or set "
         "deadLetters.",
         EDIT,
     ),
     Remedy(
         "TooManyDeadLetters",
-        "More records fail within a minute, or one after the other, than "
-        "deadLetters.maxPerMinute: no more become dead letters. "
-        "The stream stops, or is tried again at most five minutes later if it has ever committed.",
-        "Correct the transform, or raise spec.source.kafka.deadLetters.maxPerMinute if so many "
-        "records are really bad: both go on with dead letters.",
+        "More records failed within a minute, or one after the other, than "
+        "deadLetters.maxPerMinute allows, so no more become dead letters. The stream stops. If "
+        "it has ever committed, the driver retries within five minutes.",
+        "Correct the transform, or raise spec.source.kafka.deadLetters.maxPerMinute if that "
+        "many records really are bad. Either edit resumes dead letters.",
         EDIT,
     ),
     Remedy(
@@ -304,29 +311,30 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "DeadLettersNotPossible",
-        "Dead letters are asked for, and the query does not take one record after another.",
-        "Remove deadLetters, or do the same with Spark's own expressions, a Java function and a "
-        "Kafka sink.",
+        "The spec asks for dead letters, but the query does not process one record after another.",
+        "Remove deadLetters, or write the query with Spark's own expressions, a Java function "
+        "and a Kafka sink.",
         EDIT,
     ),
     Remedy(
         "CheckpointFull",
-        "The checkpoint's volume is full. The query is stopped; the driver looks every two "
-        "seconds, and after five minutes, without executors, every half minute.",
+        "The checkpoint's volume is full. The query is stopped. The driver rechecks every two "
+        "seconds. After five minutes it releases the executors and rechecks every half minute.",
         "Raise spec.checkpoint.volume.size, or delete files that are not the stream's.",
         EDIT,
     ),
     Remedy(
         "CheckpointNotAccessible",
-        "The checkpoint cannot be read, written or locked. The query is stopped; the driver looks "
-        "every two seconds, and after five minutes, without executors, every half minute.",
+        "The checkpoint cannot be read, written or locked. The query is stopped. The driver "
+        "rechecks every two seconds. After five minutes it releases the executors and rechecks "
+        "every half minute.",
         "Check the volume: who owns its files, whether it is read-only, whether it supports locks.",
         CLAIM,
     ),
     Remedy(
         "CheckpointElsewhere",
-        "Stalled: by the spec, the checkpoint is to be at another place than it is: a checkpoint "
-        "does not move. What ran before keeps running.",
+        "Stalled: the spec names another location for the checkpoint. Penstock cannot move one. "
+        "The earlier spec keeps running.",
         f"Correct spec.checkpoint. For another place, {APPLY_ELSEWHERE}.",
         EDIT,
     ),
@@ -334,23 +342,23 @@ ROWS: tuple[Remedy, ...] = (
         "CheckpointMissing",
         "Stalled: the volume claim with the stream's progress is gone, or its location in the "
         "object store is empty or another one.",
-        f"Restore what the message names. Or {HIGHER_GENERATION}. Do not delete the stream before "
-        "you have noted them: a new one begins at startingOffsets. If it has never been Ready, "
-        "delete it, and apply it again.",
+        f"Restore what the message names. Or {HIGHER_GENERATION}. Note these offsets before you "
+        "delete the stream, because a new stream begins at startingOffsets. If it has never been "
+        "Ready, delete it and apply it anew.",
         CLAIMS,
     ),
     Remedy(
         "ObjectStoreNotAccessible",
         "The checkpoint's object store does not answer, or only with errors: it is unreachable, "
-        "overloaded, or refuses a connection. The driver tries again.",
-        f"{NOTHING} if it is short. If it lasts, check checkpoint.objectStore.endpoint and region, "
-        "the store, the name server, and the network policies of the stream's pods.",
+        "overloaded, or refuses a connection. The driver retries.",
+        f"{NOTHING} if the outage is short. If it lasts, check checkpoint.objectStore.endpoint and "
+        "region, the store, the name server, and the network policies of the stream's pods.",
         LOGS,
     ),
     Remedy(
         "BucketNotFound",
         "The bucket of checkpoint.objectStore.location does not exist in the store. The driver "
-        "looks again.",
+        "keeps looking for it.",
         "Create the bucket, or correct endpoint and region; for another location, "
         f"{APPLY_ELSEWHERE}.",
         SHOW,
@@ -358,7 +366,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "ObjectStoreDenied",
         "The object store does not know the keys or the role of the stream's pods, or does not "
-        "allow them what a checkpoint needs. The driver tries again.",
+        "allow them what a checkpoint needs. The driver retries.",
         "Correct the keys in the Secret, or the role of the service account. They need "
         "s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload below the "
         "location, and s3:ListBucket on the bucket.",
@@ -374,8 +382,8 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "CheckpointTakenOver",
-        "Another driver has taken the checkpoint over. This one writes nothing more, and ends.",
-        f"{NOTHING} if the driver's pod was replaced. If it goes on, look for a stream of the same "
+        "Another driver has taken the checkpoint over. This driver writes nothing more, and ends.",
+        f"{NOTHING} if the driver's pod was replaced. If it recurs, look for a stream of the same "
         "namespace and name with the same checkpoint.objectStore.location, such as in another "
         "cluster.",
         PODS,
@@ -389,8 +397,8 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "CheckpointHoldsState CheckpointHoldsNoState CheckpointOfAnotherMode "
         "CheckpointOfOtherReads",
-        "Stalled: the checkpoint is of a query or trigger that this one cannot continue "
-        "(checkpoints.md).",
+        "Stalled: this query or trigger cannot continue the checkpoint, which another query or "
+        "trigger has written (checkpoints.md).",
         "Go back to the previous query and trigger, or begin a new checkpoint where this one is, "
         "without its state: another checkpoint.generation, with startFrom.generation.",
         EDIT,
@@ -403,15 +411,15 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "GenerationExists",
-        "The generation of the checkpoint began elsewhere than checkpoint.startFrom says, and is "
-        "continued.",
-        "To begin anew, choose a checkpoint.generation that was never used; to continue, leave it "
-        "as it is, or restore the earlier startFrom.",
+        "This generation of the checkpoint began elsewhere than checkpoint.startFrom says. It "
+        "continues from its last commit.",
+        "To begin elsewhere, choose a checkpoint.generation that was never used. To continue, "
+        "leave the spec as it is, or restore the earlier startFrom.",
         EDIT,
     ),
     Remedy(
         "CheckpointTerminating",
-        "The volume claim is being deleted, and is gone once the driver's pod ends.",
+        "Kubernetes deletes the volume claim once the driver's pod ends.",
         "Keep the volume (persistentVolumeReclaimPolicy: Retain) or copy the checkpoint now.",
         CLAIM,
     ),
@@ -426,24 +434,24 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "TopicInvalid KafkaOptionInvalid OptionInvalid ClassNotFound PythonFailed "
         "JavaTransformFailed",
-        "Spark, Kafka or your code refuses it. Stalled, or Restarting if a record may be the "
-        "cause.",
+        "Spark, Kafka or your code refuses what the spec says. Stalled, or Restarting if a "
+        "record may be the cause.",
         "Correct the spec or your code. If you corrected something outside the spec, restart the "
         "stream (restartedAt).",
         EDIT,
     ),
     Remedy(
         "ClassNotUsable",
-        "Java code needs a class or a method that is missing, or has another version: the message "
-        "names it where the JVM does. Stalled, or Restarting if the stream has run.",
+        "Java code needs a class or a method that is missing or has another version. The "
+        "message names it if the JVM does. Stalled, or Restarting if the stream has run.",
         "Build the jar for the versions of Spark, Scala and the libraries that the image has, or "
         "put what is missing into the image or into spec.dependencies.",
         SHOW,
     ),
     Remedy(
         "ModuleMissing",
-        "Python on the executors cannot import a module: the message names it where no record can "
-        "have named it. Stalled, or Restarting if the stream has run.",
+        "Python on the executors cannot import a module. The message names it, unless the name "
+        "may come from a record. Stalled, or Restarting if the stream has run.",
         "Put the module into the image that spec.image names.",
         SHOW,
     ),
@@ -457,14 +465,14 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "SchemaUnknown",
-        "The schema registry does not know the schema that a record names: the record is of "
-        "another registry, or in another format. Every restart reads it again.",
+        "The schema registry does not know the schema that a record names: the record comes "
+        "from another registry, or has another format. Every restart reads the same record.",
         "Filter the record, or register its schema under its id.",
         EDIT,
     ),
     Remedy(
         "Serialization",
-        "A record could not be read or written; every restart reads it again.",
+        "A record could not be read or written. Every restart reads the same record.",
         "Correct the transform (try_cast), or filter the record.",
         EDIT,
     ),
@@ -478,15 +486,15 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "RecordNotWritable",
         "A record asks for a topic or a partition that does not exist, or lacks the key that a "
-        "compacted topic needs; every restart reads it again.",
+        "compacted topic needs. Every restart reads the same record.",
         "Correct the columns topic, partition and key that the transform writes (leave "
         "partition out if nothing needs it), or create the topic.",
         EDIT,
     ),
     Remedy(
         "ClocksDiffer",
-        "Kafka refuses the time of the records: the clock of an executor's node differs from the "
-        "broker's by more than the topic's message.timestamp.before.max.ms or after.max.ms.",
+        "Kafka rejects the records' timestamps: the clock of an executor's node differs from "
+        "the broker's by more than the topic's message.timestamp.before.max.ms or after.max.ms.",
         "Synchronize the clocks of the nodes and the brokers, or set message.timestamp.type of the "
         "output topic to LogAppendTime.",
         LOGS,
@@ -494,14 +502,14 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "BrokerUnreachable",
         "No answer from Kafka, or its brokers' names do not resolve.",
-        f"{NOTHING} if it is short: the stream continues when the brokers answer. If it "
+        f"{NOTHING} if the outage is short: the stream continues when the brokers answer. If it "
         "lasts, check the brokers, the name server and the network policies.",
         INSIDE,
     ),
     Remedy(
         "PartitionsNotRead",
         "Some partitions have records that the query does not read, although its epochs commit. "
-        "Spark is restarted with new executors, after a longer time each time.",
+        "The driver restarts Spark with new executors, each time after a longer wait.",
         "Check the network, the name server and the network policies between the nodes of the "
         "executors and the brokers that lead these partitions.",
         f"{LOGS} --executors",
@@ -509,7 +517,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "HostUnknown ConnectionFailed TlsFailed SchemaRegistryFailed",
         "A service that your code calls does not answer, or answers with an error.",
-        "Check that service, if it lasts.",
+        "If it lasts, check that service.",
         LOGS,
     ),
     Remedy(
@@ -520,52 +528,53 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "ApiServerUnreachable ApiServerRefused ExecutorsNotGone",
-        "The driver asks the Kubernetes API again.",
-        "Check the API server, the rights of the driver's ServiceAccount, or the nodes of its "
-        "executors, if it lasts.",
+        "The Kubernetes API server does not answer the driver, refuses a request, or still has "
+        "executors of an earlier process. The driver retries.",
+        "If it lasts, check the API server, the rights of the driver's ServiceAccount, or the "
+        "nodes of its executors.",
         "kubectl auth can-i --list -n {namespace} "
         "--as=system:serviceaccount:{namespace}:{name}-driver",
     ),
     Remedy(
         "ApiServerUnauthorized",
-        "The API server rejects the token of the driver's pod (401). A running query runs on, but "
-        "can have no new executors, and the driver cannot report.",
+        "The API server rejects the token of the driver's pod (401). A running query continues, "
+        "but gets no new executors, and the driver cannot report.",
         "Delete the driver's pod: the next one gets a new token. If all pods are rejected, repair "
         "the API server's authentication.",
         "kubectl delete pod {name}-driver-0 -n {namespace}",
     ),
     Remedy(
         "ServiceAccountRecreated",
-        "The driver's ServiceAccount was deleted and created again, which ends the token of its "
-        "pod. The operator replaces the pod, once.",
+        "Somebody deleted the driver's ServiceAccount and created another one, which ends the "
+        "token of its pod. The operator replaces the pod, once.",
         f"{NOTHING}. Find out who deleted the account.",
         "kubectl get serviceaccount {name}-driver -n {namespace} --show-managed-fields -o yaml",
     ),
     Remedy(
         "ServiceAccountMissing",
-        "Warning: the ServiceAccount that spec.serviceAccountName names is gone. A running query "
-        "runs on, but can have no new executors.",
-        "Create the account again; the operator then replaces the pod.",
+        "Warning: the ServiceAccount that spec.serviceAccountName names is gone. A running "
+        "query continues, but gets no new executors.",
+        "Create the account. The operator then replaces the pod.",
         "kubectl get serviceaccounts -n {namespace}",
     ),
     Remedy(
         "HeldByFinalizers",
-        "An object of the stream was deleted, and a finalizer keeps it, so there is no other one. "
-        "As a Warning, the query runs on.",
-        "Let whoever has set the finalizer remove it. The message has the command for one that "
-        "nobody will remove.",
+        "An object of the stream was deleted, but a finalizer keeps it, so Penstock cannot "
+        "create another one. As a Warning: the query continues.",
+        "Ask whoever has set the finalizer to remove it. If nobody will, the message has the "
+        "command.",
         PODS,
     ),
     Remedy(
         "NoProgress CommitsStuck TasksMissing",
-        "The query shows no sign of work, and is restarted from its checkpoint.",
-        "See in the log of driver and executors what the query waits for.",
+        "The query makes no progress. The driver restarts it from its checkpoint.",
+        "Find out in the log of driver and executors what the query waits for.",
         f"{LOGS} --executors",
     ),
     Remedy(
         "CoresLost ClockSetBack ExecutorLost TaskFailed "
         "QueryEnded SessionStopped OffsetOutOfRange TopicRecreated DriverHung DriverStartTimeout",
-        "The query or the driver is restarted from its checkpoint.",
+        "The query or the driver restarts from the checkpoint.",
         "Wait for the restart. If it happens again, see the log of driver and executors.",
         f"{LOGS} --executors",
     ),
@@ -597,9 +606,9 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "SourceHeldByTransaction",
         "Warning: a transaction in the source has been open for minutes. With read_committed "
-        "nothing behind it is read, also not what other producers have written, and the lag does "
-        "not count it. The brokers abort it after the producer's transaction.timeout.ms; one that "
-        "hangs (KIP-664) stays.",
+        "the query reads nothing behind it, not even records of other producers, and the lag "
+        "does not count them. The brokers abort it after the producer's transaction.timeout.ms; "
+        "one that hangs (KIP-664) stays.",
         "If its producer is alive, wait, or let it commit more often. Otherwise find and abort the "
         "transaction with kafka-transactions.sh (find-hanging, describe-producers, abort): the "
         "message has the commands.",
@@ -619,14 +628,14 @@ ROWS: tuple[Remedy, ...] = (
         "Kafka refuses what a task sends with delivery ExactlyOnce: another driver of the stream "
         "has taken its transactional ids over, or a transaction was open for longer than "
         "transaction.timeout.ms. The query continues with the offsets of the last transaction.",
-        "If it goes on, look for a second driver with a copy of this checkpoint, or raise "
+        "If it recurs, look for a second driver with a copy of this checkpoint, or raise "
         "kafka.transaction.timeout.ms in sink.kafka.options.",
         LOGS,
     ),
     Remedy(
         "ExactlyOnceImpossible",
-        "sink.kafka.delivery is ExactlyOnce, and what writes or keeps transactions is not there. "
-        "Nothing is written at least once instead.",
+        "sink.kafka.delivery is ExactlyOnce, but something that writes or keeps transactions is "
+        "missing. Penstock writes nothing, rather than at least once.",
         "Do what the message says, or set sink.kafka.delivery to AtLeastOnce.",
         EDIT,
     ),
@@ -640,7 +649,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "DriverCrashed DriverExited DriverRestarting DriverPodReplaced DriverPodFailed "
         "ContainerStatusUnknown Error CrashLoopBackOff Evicted",
-        "The driver's process or pod has ended, and another one is started.",
+        "The driver's process or pod has ended. Another one starts.",
         "See the log of the process that ended.",
         PREVIOUS,
     ),
@@ -669,8 +678,8 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "DriverNodeUnreachable",
-        "The node of the driver's pod does not confirm that it ended, so Kubernetes starts "
-        "no other.",
+        "The node of the driver's pod does not confirm that the pod has ended, so Kubernetes "
+        "starts no other pod.",
         "Repair the node; or, if it is shut down for good, taint it: the message has the command.",
         "kubectl get nodes",
     ),
@@ -712,14 +721,15 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "StatusRefused",
-        "Warning: the API server refused a part of the status: the CRD may be older than the "
+        "Warning: the API server refused a part of the status. The CRD may be older than the "
         "operator.",
         "Apply the operator's own CRD; if that does not help, report it.",
         "penstock crd | kubectl apply --server-side -f -",
     ),
     Remedy(
         "StartingOffsetsIgnored",
-        "Warning: where a stream starts was edited, and it has commits: it continues from those.",
+        "Warning: an edit changed where the stream starts, but the stream has commits. It "
+        "continues from these.",
         "To read from elsewhere, begin another checkpoint.generation (docs/how-to/rewind.md). "
         "Otherwise undo the edit.",
         EDIT,
@@ -738,7 +748,8 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "CheckpointRepaired CheckpointFound",
-        "An Event: the checkpoint was repaired, or is that of an earlier stream of this name.",
+        "An Event: the driver has repaired the checkpoint, or an earlier stream of this name "
+        "has left it.",
         f"{NOTHING}; after a repair with the cause Damage, check the volume, or who else writes to "
         "the location in the object store.",
         CLAIM,

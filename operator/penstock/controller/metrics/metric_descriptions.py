@@ -24,7 +24,7 @@ INFO = STREAM.gauge("info", "1, with the mode and the image", *_STREAM, "mode", 
 COMMIT_INTERVAL = STREAM.gauge(
     "commit_interval_seconds",
     "how often a commit is due while there are records, by the spec's trigger; 0: as soon as the "
-    "batch before has ended",
+    "previous batch has ended",
     *_STREAM,
     unit="seconds",
 )
@@ -53,7 +53,7 @@ LAST_REPAIR = STREAM.gauge(
 )
 CORES = STREAM.gauge(
     "cores",
-    "executors' cores `desired` and `registered`; none while no driver reports",
+    "executors' cores `desired` and `registered`; no value while no driver reports",
     *_STREAM,
     "kind",
     unit="cores",
@@ -63,24 +63,25 @@ EXECUTORS = STREAM.gauge("executors", "registered executors, as in the status", 
 EPOCH = STREAM.gauge("epoch", "last committed epoch or batch, as in the status", *_STREAM)
 LAG = STREAM.gauge(
     "lag",
-    "records that the query has not handled, as in the status; none while no query runs",
+    "records that the query has not handled, as in the status; no value while no query runs",
     *_STREAM,
     unit="records",
 )
 IMAGE_FAILED = STREAM.gauge(
     "image_failed",
-    "1 for a stream that was Ready, and is not with the operator's default image; none for others",
+    "1 for a stream that did not become Ready with the operator's default image but was Ready "
+    "before; no value for others",
     *_STREAM,
 )
 COMPLETION = STREAM.gauge(
     "completion_timestamp_seconds",
-    "time at which an `availableNow` stream had read everything; none while it runs",
+    "time at which an `availableNow` stream had read everything; no value while it runs",
     *_STREAM,
     unit="seconds since 1970",
 )
 RECONCILE_FAILURES = STREAM.gauge(
     "reconcile_failures",
-    "failed reconciles of this stream in a row; none after one that succeeded",
+    "failed reconciles of this stream in a row; no value after a successful one",
     *_STREAM,
 )
 
@@ -99,27 +100,27 @@ RECONCILE_DURATION = OPERATOR.histogram(
 )
 QUEUE_DEPTH = OPERATOR.gauge(
     "work_queue_depth",
-    "streams that are due and whose reconcile has not ended",
+    "streams that are due for a reconcile, or being reconciled",
     unit="streams",
 )
 QUEUE_AGE = OPERATOR.gauge(
     "work_queue_age_seconds",
-    "how long the first of them has been due; 0 if there is none",
+    "how long the first stream in the work queue has been due; 0 if none is",
     unit="seconds",
 )
 IMAGE_WAITING = OPERATOR.gauge(
     "image_waiting_streams",
-    "streams that wait until it is their turn to get the operator's default image",
+    "streams that wait for their turn to get the operator's default image",
     unit="streams",
 )
 IMAGE_STOPPED = OPERATOR.gauge(
     "image_rollout_stopped",
-    "1 while so many streams have failed with the operator's default image "
-    "(`penstock_stream_image_failed`) that no other one gets it, else 0",
+    "1 while no other stream gets the operator's default image, because too many have failed with "
+    "it (`penstock_stream_image_failed`); else 0",
 )
 MEMORY_USED = OPERATOR.gauge(
     "memory_working_set_bytes",
-    "memory that all processes of the container use, as the kubelet counts it; none without a "
+    "memory that all processes of the container use, as the kubelet counts it; no value without a "
     "limit",
     unit="bytes",
 )
@@ -130,8 +131,8 @@ MEMORY_LIMIT = OPERATOR.gauge(
 )
 WATCH_AGE = OPERATOR.gauge(
     "watch_age_seconds",
-    "how long the API server has shown nothing of a kind, not even the bookmark that it sends each "
-    "minute; of `continuousstreams` also: since when it has not shown what the operator wrote",
+    "how long the API server has sent nothing about a resource, not even the bookmark of each "
+    "minute; for `continuousstreams` also how long it has not shown what the operator wrote",
     "resource",
     unit="seconds",
 )
@@ -144,7 +145,7 @@ API_REQUESTS = OPERATOR.counter(
 )
 API_DURATION = OPERATOR.histogram(
     "api_request_duration_seconds",
-    "time until the answer was read, or given up",
+    "time until the operator had read the answer, or gave up",
     "verb",
     "resource",
     unit="seconds",

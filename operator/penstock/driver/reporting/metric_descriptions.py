@@ -25,13 +25,13 @@ STATE = DRIVER.gauge(
 EPOCH = DRIVER.gauge("epoch", "last committed epoch, or batch")
 LAST_COMMIT = DRIVER.gauge(
     "last_epoch_commit_timestamp_seconds",
-    "time of that commit; `time() - ...` is the age of the checkpoint",
+    "time of the last commit; `time() - ...` is the age of the checkpoint",
     unit="seconds since 1970",
 )
 COMMIT_DURATION = DRIVER.histogram(
     "epoch_commit_duration_seconds",
-    "time from an epoch's offsets to its commit. Continuous: until every writer has flushed. Batch "
-    "modes: the batch itself",
+    "time from writing an epoch's offsets to its commit. In continuous mode it ends when every "
+    "writer has flushed; in the batch modes it is the duration of the batch",
     unit="seconds",
     buckets=_COMMIT_BUCKETS,
 )
@@ -53,66 +53,66 @@ PARTITION_LAG = DRIVER.gauge(
 )
 LAG_RECORDS = DRIVER.gauge(
     "lag_records",
-    "records that are not committed yet, of all partitions; none while no query runs",
+    "records that are not committed yet, in all partitions; no value while no query runs",
     unit="records",
 )
 UNHANDLED_RECORDS = DRIVER.gauge(
     "unhandled_records",
-    "records that the query has not handled, which is the lag in the status: without those that "
-    "a running batch of real-time mode has read; in the other modes the same as lag_records",
+    "records that the query has not handled: the lag in the status. A running batch of real-time "
+    "mode has handled what it has read; in the other modes the value is that of lag_records",
     unit="records",
 )
 LAG_SECONDS = DRIVER.gauge(
     "lag_seconds",
-    "age of the oldest record that is not committed, by its Kafka timestamp; 0 if there is none "
-    "(see below)",
+    "age of the oldest uncommitted record, by its Kafka timestamp; 0 if all are committed (see "
+    "below)",
     unit="seconds",
 )
 HELD_RECORDS = DRIVER.gauge(
     "source_held_records",
-    "records of the source, up to the end of its partitions' logs (high watermark), that "
-    "`read_committed` holds back because a transaction before them is open (last stable offset); "
-    "`lag_records` does not count them",
+    "records that `read_committed` cannot read yet, because a transaction before them is open: "
+    "those between the last stable offset and the high watermark. `lag_records` does not count "
+    "them",
     unit="records",
 )
 HELD_SECONDS = DRIVER.gauge(
     "source_held_seconds",
-    "for how long the partition has ended at the same last stable offset that has done so for "
-    "longest, with records behind it; 0 if there is none",
+    "how long an open transaction has held records back: the time for which a partition's last "
+    "stable offset has not moved, of the partition where this is longest; 0 if none is held",
     unit="seconds",
 )
 RECORDS_IN_DOUBT = DRIVER.gauge(
     "records_in_doubt",
-    "continuous mode: records up to the newest offset that was there while the query ran, without "
-    "those that are committed; the sink may hold as many that come again if the query ends now. It "
-    "keeps its value while no query runs",
+    "continuous mode: records read but not committed, the most that would be written twice if the "
+    "query ended now. It counts up to the newest offset of the source, and keeps its value while "
+    "no query runs",
     unit="records",
 )
 COMMIT_LATENCY = DRIVER.histogram(
     "record_commit_latency_seconds",
-    "time from a record's Kafka timestamp to the commit of its epoch, for a few random records "
-    "every ten seconds; the record reaches the sink earlier (see below)",
+    "time from a record's Kafka timestamp to the commit of its epoch, of a few random records "
+    "every ten seconds. The record reaches the sink earlier (see below)",
     unit="seconds",
     buckets=_LATENCY_BUCKETS,
 )
 SINK_LATENCY = DRIVER.histogram(
     "record_sink_latency_seconds",
-    "time from the source's timestamp, which the query writes into a header, to the timestamp of "
-    "the record in the Kafka sink, for a few random records every ten seconds (see below)",
+    "time from a record's timestamp in the source to that in the Kafka sink, of a few random "
+    "records every ten seconds; the query has to write the first one into a header (see below)",
     unit="seconds",
     buckets=_SINK_BUCKETS,
 )
 SINK_LATENCY_BOUND = DRIVER.histogram(
     "record_sink_latency_bound_seconds",
-    "upper bound of the same for every query from Kafka to a Kafka topic, without a header (see "
-    "below)",
+    "upper bound of record_sink_latency_seconds, for every query from Kafka to a Kafka topic; "
+    "needs no header (see below)",
     unit="seconds",
     buckets=_SINK_BUCKETS,
 )
 FETCH_DURATION = DRIVER.histogram(
     "kafka_fetch_duration_seconds",
-    "time in which the brokers of `source` and `sink` deliver a record to the driver, for the same "
-    "samples; the executors' own times are not known (see below)",
+    "time that the brokers of `source` and `sink` need to deliver a sampled record to the driver; "
+    "the executors' own times are not known (see below)",
     "of",
     unit="seconds",
     buckets=_COMMIT_BUCKETS,
@@ -133,20 +133,20 @@ RESTARTS = DRIVER.counter(
 )
 FAILURES = DRIVER.counter(
     "failures_total",
-    "failures by cause; `DataLoss` that is not permanent counts the polls that found lost records "
+    "failures by cause. `DataLoss` that is not permanent counts the polls that found lost records "
     "under `failOnDataLoss: false`",
     "reason",
     "permanent",
 )
 FAILED_RECORD = DRIVER.gauge(
     "failed_record_offset",
-    "offset of the record over which the query has last failed in this process, where it is known",
+    "offset of the last record over which the query failed in this process, if it is known",
     "topic",
     "partition",
 )
 DEAD_LETTERS = DRIVER.counter(
     "dead_letters_total",
-    "records that were copied to the dead-letter topic (`source.kafka.deadLetters`)",
+    "records copied to the dead-letter topic (`source.kafka.deadLetters`)",
     unit="records",
 )
 STALL_ACTIONS = DRIVER.counter(
@@ -164,24 +164,24 @@ REPAIRS = DRIVER.counter(
 )
 JVM_HEAP_USED = DRIVER.gauge(
     "jvm_heap_used_bytes",
-    "use of the heap by the driver's JVM; on a laptop the tasks run in it too",
+    "used heap of the driver's JVM; on a laptop the tasks run in it too",
     unit="bytes",
 )
-JVM_HEAP_MAX = DRIVER.gauge("jvm_heap_max_bytes", "the most that it can be", unit="bytes")
+JVM_HEAP_MAX = DRIVER.gauge("jvm_heap_max_bytes", "maximum heap of the driver's JVM", unit="bytes")
 JVM_GC = DRIVER.counter(
     "jvm_gc_seconds_total", "time of the driver's JVM in garbage collection", unit="seconds"
 )
 BATCHES = DRIVER.counter(
     "batches_total",
-    "batches that Spark has measured in this process: micro-batch and real-time only, as all up to "
-    "the watermark (see below)",
+    "batches that Spark has measured in this process: micro-batch and real-time only, like every "
+    "metric from here to the watermark (see below)",
 )
 BATCHES_MISSED = DRIVER.counter(
-    "batches_missed_total", "batches that Spark has measured and no longer kept when it was asked"
+    "batches_missed_total", "batches whose measurements Spark had dropped before the driver asked"
 )
 BATCH_ROWS_TOTAL = DRIVER.counter(
     "batch_rows_total",
-    "rows of these batches, `input` and `output`; not every sink counts its rows",
+    "rows of the measured batches, `input` and `output`; not every sink counts its rows",
     "kind",
     unit="rows",
 )
@@ -193,39 +193,42 @@ BATCH_ROWS = DRIVER.gauge(
 )
 BATCH_SECONDS = DRIVER.counter(
     "batch_duration_seconds_total",
-    "time by part of the batches, in Spark's words, such as `addBatch` (reading, computing and "
-    "writing), `latestOffset`, `walCommit`; `triggerExecution` is the whole",
+    "time of each part of the batches, in Spark's words, such as `addBatch` (reading, computing "
+    "and writing), `latestOffset`, `walCommit`; `triggerExecution` is the whole",
     "part",
     unit="seconds",
 )
 LATE_ROWS = DRIVER.counter(
     "late_rows_dropped_total",
-    "rows that stateful operators dropped because they came after the watermark; counted by Spark "
-    "after its partial aggregation, so there may be more records",
+    "rows that stateful operators dropped because they came after the watermark. Spark counts them "
+    "after its partial aggregation, so more records may have been late",
     unit="rows",
 )
 STATE_ROWS = DRIVER.gauge("state_rows", "rows of the state of a stateful query", unit="rows")
-STATE_MEMORY = DRIVER.gauge("state_memory_bytes", "memory of that state", unit="bytes")
+STATE_MEMORY = DRIVER.gauge("state_memory_bytes", "memory of the state", unit="bytes")
 STATE_CHANGES = DRIVER.counter(
-    "state_changed_rows_total", "rows of that state `updated` and `removed`", "kind", unit="rows"
+    "state_changed_rows_total",
+    "rows of the state, `updated` and `removed`",
+    "kind",
+    unit="rows",
 )
 STATE_COMMIT_SECONDS = DRIVER.counter(
-    "state_commit_seconds_total", "time of tasks that commit that state", unit="seconds"
+    "state_commit_seconds_total", "time that tasks spend committing state", unit="seconds"
 )
 ROCKSDB_FILES = DRIVER.gauge(
     "state_rocksdb_file_bytes",
-    "with RocksDB as the state store: size of its SST files",
+    "size of RocksDB's SST files, if RocksDB is the state store",
     unit="bytes",
 )
 ROCKSDB_SECONDS = DRIVER.counter(
     "state_rocksdb_seconds_total",
-    "time of tasks in RocksDB, by part in Spark's words, such as `Get` and `CommitFileSync`",
+    "time that tasks spend in RocksDB, by Spark's part, such as `Get` and `CommitFileSync`",
     "part",
     unit="seconds",
 )
 ROCKSDB_OPERATIONS = DRIVER.counter(
     "state_rocksdb_operations_total",
-    "how often, in Spark's words, such as `Get`, `ReadBlockCacheHit` and `ReadBlockCacheMiss`",
+    "operations of RocksDB, such as `Get`, `ReadBlockCacheHit` and `ReadBlockCacheMiss`",
     "operation",
 )
 WATERMARK = DRIVER.gauge(
@@ -235,7 +238,7 @@ WATERMARK = DRIVER.gauge(
 )
 EXECUTOR_ACTIVE_TASKS = DRIVER.gauge(
     "executor_active_tasks",
-    "running tasks; measured by Spark, as are all that follow",
+    "running tasks. Spark measures this and every metric below",
     "executor",
     unit="tasks",
 )

@@ -108,7 +108,7 @@ PLAN = Help(
     "say what an apply of manifests would restart",
     """
 Compare the ContinuousStreams in manifests with those in the cluster, and say of each what an apply
-would do: nothing, another query in the pods that run, another driver's pod. Then each edited field,
+would do: nothing, another query in the same pods, another driver's pod. Then each edited field,
 with what a change of it does. The operator decides by the same rules. Nothing is changed.
 
 PATH is a file, a folder (all *.yaml, *.yml and *.json below it), a pattern in quotes, or - for the

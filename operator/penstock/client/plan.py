@@ -95,14 +95,16 @@ def _of_stream(
     if stream.suspended and change is not None:
         return _outcome("Suspended", "nothing runs: the edit counts when the stream is resumed")
     if stream.status.completion_time is not None and change in (Change.QUERY, Change.POD):
-        return _outcome("RunsAgain", f"the query, which has read everything, runs again{start}")
+        return _outcome(
+            "RunsAgain", f"the query has read everything, and now runs once more{start}"
+        )
     match change:
         case None:
             return _outcome("Unchanged", "nothing changes")
         case Change.LIVE:
             return _outcome("NothingRestarts", "nothing restarts")
         case Change.QUERY:
-            said = "in the pods that run, another query takes the place of the one that runs"
+            said = "in the same pods, the edited query replaces the running one"
             lasts = _divides(stream, edited) or "; it takes seconds"
             return _outcome("QueryRestarts", f"{said}{start}{lasts}", "warning")
         case _:
@@ -126,21 +128,23 @@ def _from(stream: Stream, current: Mapping[str, Any], edited: Mapping[str, Any])
     if number != _number(current):
         start = mapping(will_be.get("startFrom"))
         begins = f"begins without state at startFrom.{', '.join(start)}" if start else "begins anew"
-        after = "what the sink got after that is written again"
+        after = "records that the sink got after that are written twice"
         if start.get("offsets") == "latest":
-            after = "records that were not read by then are skipped"
+            after = "records that the query has not read by then are skipped"
         elif "generation" in start:
-            after = "only what that one has not committed is written again"
+            after = "only records that that generation has not committed are written twice"
         return (
-            f", with generation {number} of the checkpoint: it {begins}, and {after}; or it is "
-            "continued, if it exists"
+            f", with generation {number} of the checkpoint: it {begins}, and {after}; if it "
+            "exists, it continues instead"
         )
     epoch = stream.status.epoch
     if epoch is None:
         return ""
     if holds(stream.status, "Ready") and stream.status.mode in _STOPS_AFTER_A_COMMIT:
-        return f", after a commit (now epoch {epoch}), so nothing is written again"
-    return f", from its last commit (now epoch {epoch}); what it wrote since then is written again"
+        return f", after a commit (now epoch {epoch}), so nothing is written twice"
+    return (
+        f", from its last commit (now epoch {epoch}); records written since then are written twice"
+    )
 
 
 def _divides(stream: Stream, edited: Mapping[str, Any]) -> str:
@@ -160,7 +164,7 @@ def _lasts(stream: Stream) -> str:
     rollout = stream.status.rollout
     if rollout is None or rollout.pod_seconds is None:
         return ""
-    return f"; the last time that took {rollout.pod_seconds} s"
+    return f"; last time this took {rollout.pod_seconds} s"
 
 
 def _of_field(
@@ -173,7 +177,7 @@ def _of_field(
     more = ""
     is_start = path[-1] in _START_FIELDS or path[:2] == ("checkpoint", "startFrom")
     if is_start and _number(current) == _number(edited) and stream.status.epoch is not None:
-        more = "; it counts only without a commit, and there is one"
+        more = "; it has no effect, because the checkpoint has commits"
     severity: Severity = "error" if change is Change.REFUSED else "notice"
     return _outcome("FieldEdited", f"{dotted(where)}: {how} ({change}){more}", severity, where)
 

@@ -107,9 +107,9 @@ def assess_driver(
         return Assessment(
             StreamState.RESTARTING,
             SERVICE_ACCOUNT_RECREATED,
-            f"The ServiceAccount {pod.account_name} was deleted and created again, and the API "
-            f"server rejects the token of the earlier one, which the pod {pod.name} has. The next "
-            f"pod gets a new one, and the query continues from its checkpoint",
+            f"The ServiceAccount {pod.account_name} was deleted and recreated, so the API server "
+            f"rejects the token of the pod {pod.name}. The next pod gets a new one, and the query "
+            "continues from the checkpoint",
         )
     if pod.terminating:
         return Assessment(
@@ -124,7 +124,7 @@ def assess_driver(
     if report is None:
         if pod.ready and status.state in _WORKS:
             # Its driver writes it again within seconds, and says by its probe that the query works.
-            message = f"The pod {pod.name} is ready, and has no report that can be read"
+            message = f"The pod {pod.name} is ready, but its report cannot be read"
             return Assessment(StreamState(status.state), str(status.state), message)
         return Assessment(StreamState.STARTING, "DriverStarting", "The driver is starting")
     return _started(pod, report, parts)
@@ -151,8 +151,8 @@ def assess_finished(pod: DriverPod | None) -> Assessment:
     return Assessment(
         StreamState.COMPLETED,
         "Completed",
-        f"The query has read all records{gone}. To run it again, set spec.restartedAt; to read on, "
-        "change its trigger",
+        f"The query has read all records{gone}. To run it once more, set spec.restartedAt. To "
+        "continue reading, change its trigger",
     )
 
 
@@ -242,8 +242,8 @@ def _stuck(pod: DriverPod) -> Assessment:
     cause = f" ({pod.termination_cause})" if pod.termination_cause else ""
     obstacle = Obstacle(
         "DriverNodeUnreachable",
-        f"The pod {pod.name} should have ended{cause}, and its node {node} does not confirm it. "
-        f"Kubernetes starts no other driver until then. Repair the node; or, if it is shut down "
+        f"The pod {pod.name} should have ended{cause}, but its node {node} does not confirm it. "
+        f"Until then Kubernetes starts no other driver. Repair the node; or, if it is shut down "
         f"for good, run `{leave_node(node)}`, and Kubernetes removes the pod and detaches its "
         f"volume",
     )
@@ -296,10 +296,10 @@ def _started(pod: DriverPod, report: DriverReport, parts: RunningParts) -> Asses
 def _how_it_restarts(report: DriverReport) -> str:
     """What the driver does about the failure."""
     if report.query_runs:
-        return "The query is left running for now, and continues without a restart if it can"
+        return "The query is left running for now, because it may recover without a restart"
     if report.next_retry_time is not None:
         at = report.next_retry_time.astimezone(UTC)
-        return f"The query failed, and is started again from its checkpoint at {at:%H:%M:%S} UTC"
+        return f"The query failed, and restarts from its checkpoint at {at:%H:%M:%S} UTC"
     return "The query failed and is restarted from its checkpoint"
 
 

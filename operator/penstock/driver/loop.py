@@ -60,7 +60,7 @@ _STEP_TIMEOUTS = {
     Action.DISCOVER: 300.0,
 }
 _LOOK_SECONDS = 1.0
-_REPLACED = "The edited query takes the place of the one that ran"
+_REPLACED = "The edited query replaces the one that ran"
 
 
 class DriverMustExit(Exception):

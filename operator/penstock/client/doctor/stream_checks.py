@@ -70,7 +70,7 @@ def stale_status(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
             Severity.PROBLEM,
             str(stream.key),
             "StatusStale",
-            f"{why}. What the status says is old",
+            f"{why}. The status is out of date",
             "Start the operator, or see its log.",
             "kubectl logs -A -l app.kubernetes.io/name=penstock,app.kubernetes.io/component="
             "operator --prefix --tail=100",

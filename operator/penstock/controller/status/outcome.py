@@ -74,8 +74,8 @@ def paused() -> NotApplied:
     """A person works on the stream's objects, and the operator leaves them alone."""
     return NotApplied(
         "ReconciliationPaused",
-        f"The operator changes none of the stream's objects while it has the annotation "
-        f"{naming.ANNOTATION_PAUSE}. Remove that when the maintenance is over",
+        f"The operator changes none of the stream's objects while the stream has the annotation "
+        f"{naming.ANNOTATION_PAUSE}. Remove the annotation when the maintenance is over",
         retried=True,
         deliberate=True,
     )
@@ -94,10 +94,10 @@ def invalid_spec(problems: Sequence[Problem], *, is_applied: bool, runs: bool) -
 
 
 def edit_to_judge(retry_in: timedelta) -> NotApplied:
-    """The driver that runs is asked whether Spark takes the edit."""
+    """The running driver asks Spark whether it accepts the edit."""
     return NotApplied(
         "JudgingEdit",
-        "The driver that runs asks Spark whether it takes the edited spec, before anything is "
+        "The running driver asks Spark whether it accepts the edited spec, before anything is "
         "replaced",
         retried=True,
         retry_in=retry_in,
@@ -105,10 +105,10 @@ def edit_to_judge(retry_in: timedelta) -> NotApplied:
 
 
 def edit_to_take(applied_at: datetime, retry_in: timedelta) -> NotApplied:
-    """The driver that runs has yet to start the edited query."""
+    """The running driver has yet to start the edited query."""
     return NotApplied(
         "ApplyingEdit",
-        "The driver that runs stops its query after a commit, and starts the edited one",
+        "The running driver stops its query after a commit, and starts the edited query",
         retried=True,
         since=applied_at,
         retry_in=retry_in,
@@ -116,7 +116,7 @@ def edit_to_take(applied_at: datetime, retry_in: timedelta) -> NotApplied:
 
 
 def refused_edit(edit: EditVerdict) -> NotApplied:
-    """The driver that runs has planned the edited query, and Spark refuses it."""
+    """The running driver has planned the edited query, and Spark refuses it."""
     assert edit.refusal is not None
     problem = Problem(edit.refusal.reason, edit.refusal.message)
     return replace(invalid_spec([problem], is_applied=True, runs=True), edit=edit)
@@ -130,14 +130,14 @@ def rolled_back(rollout: Rollout, revision: str) -> NotApplied:
     if rollout.default_image and rollout.last_ready_image not in (None, rollout.default_image):
         said = (
             f"The stream did not become Ready with {rollout.default_image}, the operator's image, "
-            f"and runs with {rollout.last_ready_image} again: {why} It tries once more after "
-            f"{IMAGE_AGAIN // timedelta(hours=1)} hours. Install the operator with an image that "
-            "runs, or name one in spec.image; to try at once, set spec.restartedAt"
+            f"so it runs with {rollout.last_ready_image}, its previous one: {why} It retries after "
+            f"{IMAGE_AGAIN // timedelta(hours=1)} hours, or at once if you set spec.restartedAt. "
+            "Install the operator with an image that runs, or name an image in spec.image"
         )
     else:
         said = (
-            f"The newest spec did not become Ready, and the last one that was (revision "
-            f"{revision}) runs again: {why} Correct the spec; to try it once more as it is, set "
+            f"The newest spec did not become Ready, so the last spec that was Ready (revision "
+            f"{revision}) runs instead: {why} Correct the spec. To retry the same spec, set "
             "spec.restartedAt"
         )
     return NotApplied("RolledBack", said, retried=False, since=failure.time)
@@ -155,13 +155,13 @@ def missing_checkpoint(name: str) -> NotApplied:
 
 
 def checkpoint_elsewhere(was: str, wanted: str) -> NotApplied:
-    """The checkpoint does not move, and by the spec it would. Locations; empty for the volume."""
+    """The spec moves the checkpoint. `was`, `wanted`: locations; empty for the volume."""
     at, to = (f"in {each}" if each else "on a volume" for each in (was, wanted))
     return NotApplied(
         "CheckpointElsewhere",
-        f"The stream's checkpoint is {at}, and by the spec, or the operator's streamDefaults, it "
-        f"is to be {to}. What ran before keeps running. Correct spec.checkpoint; or "
-        f"{APPLY_ELSEWHERE}",
+        f"The stream's checkpoint is {at}, but the spec, or the operator's streamDefaults, puts it "
+        f"{to}. Penstock cannot move a checkpoint. The earlier spec keeps running. Correct "
+        f"spec.checkpoint; or {APPLY_ELSEWHERE}",
         retried=False,
     )
 
@@ -193,7 +193,8 @@ def previous_objects(names: Sequence[str]) -> NotApplied:
     """Kubernetes still removes the objects of a deleted stream of the same name."""
     return NotApplied(
         "WaitingForDeletion",
-        f"Kubernetes still removes objects of a deleted stream of this name: {', '.join(names)}",
+        "Kubernetes is still removing objects of a deleted stream of this name: "
+        f"{', '.join(names)}",
         retried=True,
         # They may be of another class, and so not be watched.
         retry_in=timedelta(seconds=5),
@@ -205,12 +206,12 @@ def refused_object(
 ) -> NotApplied:
     """The API server refused one of the stream's objects: a quota, a policy or a limit.
 
-    `immutable`: somebody has made it again with fields that nobody can change.
+    `immutable`: somebody has recreated it with fields that nobody can change.
     """
-    remedy = f". If somebody has made the {what} again, delete it, and the operator restores it"
+    remedy = f". If somebody has recreated the {what}, delete it. Then the operator restores it"
     return NotApplied(
         "ApplyRefused",
-        f"The API server refused the {what}. The operator retries, and what ran before keeps "
+        f"The API server refused the {what}. The operator retries. An earlier spec keeps "
         f"running: {message}{remedy if immutable else ''}",
         retried=False,
         since=since,
@@ -221,7 +222,7 @@ def failed_request(what: str, error: str, since: datetime) -> NotApplied:
     """The API server could not carry out a request: overload, a broken webhook, a conflict."""
     return NotApplied(
         "ApplyFailed",
-        f"The operator could not write the {what} and retries; what ran before keeps running. If "
+        f"The operator could not write the {what} and retries. An earlier spec keeps running. If "
         f"this lasts, look at the API server and its admission webhooks: {error}",
         retried=True,
         since=since,
@@ -233,9 +234,9 @@ def contested_object(what: str, managers: Sequence[str], since: datetime) -> Not
     who = f" ({', '.join(managers)})" if managers else ""
     return NotApplied(
         CHANGED_BY_OTHERS,
-        f"The {what} is changed again and again by another client{who}, so the operator restores "
-        f"it more and more rarely. Stop that client. If it is a second Penstock operator, give "
-        f"each of them namespaces (watchNamespaces) or a class (className) of its own",
+        f"Another client{who} keeps changing the {what}, so the operator restores it less and less "
+        f"often. Stop that client. If it is a second Penstock operator, give each operator "
+        f"namespaces (watchNamespaces) or a class (className) of its own",
         retried=True,
         since=since,
     )

@@ -67,8 +67,8 @@ def image_stopped(image: str) -> StreamEvent:
     return StreamEvent(
         "Warning",
         "ImageRolloutStopped",
-        f"No other stream gets the operator's image {image} while this one and others do not run "
-        "with it",
+        f"This stream and others do not run with the operator's image {image}, so no other stream "
+        "gets it",
     )
 
 

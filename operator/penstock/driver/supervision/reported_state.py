@@ -23,13 +23,13 @@ _WORKS_WITHOUT_COMMIT = {
     Mode.REAL_TIME: "The query runs a task for each partition, and its first batch has not ended",
 }
 _STEPS = {
-    Action.START_SESSION: "Spark is being started",
-    Action.CHECK_CHECKPOINT: "The checkpoint is being checked",
-    Action.CHECK_QUERY: "The query is being planned",
-    Action.REPARTITION_STATE: "The state is being divided into other partitions",
-    Action.START_QUERY: "Spark is being asked to start the query",
+    Action.START_SESSION: "Starting Spark",
+    Action.CHECK_CHECKPOINT: "Checking the checkpoint",
+    Action.CHECK_QUERY: "Planning the query",
+    Action.REPARTITION_STATE: "Dividing the state into other partitions",
+    Action.START_QUERY: "Asking Spark to start the query",
 }
-_WAITS_FOR_RECORDS = "The query has looked for records and found none, and waits for them"
+_WAITS_FOR_RECORDS = "The query has looked for records, found none, and waits for some"
 
 
 def describe(
@@ -56,7 +56,7 @@ def describe_step(action: Action, seconds: float, waits_for: str) -> str | None:
     """The message while a step takes long; None while it does not.
 
     >>> describe_step(Action.CHECK_QUERY, 67.8, "lookup.py, line 3")
-    'The query is being planned for 60 s: lookup.py, line 3'
+    'Planning the query for 60 s: lookup.py, line 3'
     """
     if action not in _STEPS or seconds < _SAID_EVERY_SECONDS:
         return None

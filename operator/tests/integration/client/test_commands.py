@@ -328,7 +328,7 @@ async def test_an_earlier_spec_can_be_written_again(space: Namespace, penstock: 
         assert (oldest["revision"], oldest["image"]) == (before, "one:image")
         dry = await penstock.ask("rollback", name, "--dry-run")
         assert (dry.code, "would be written: the spec of" in dry.stdout) == (0, True)
-        assert "in the pods that run, another query" in dry.stdout
+        assert "in the same pods, the edited query" in dry.stdout
         wrote = await penstock.ask("rollback", name)
         assert (wrote.code, f"written: the spec of revision {before}" in wrote.stdout) == (0, True)
         await space.take_edit()

@@ -55,7 +55,7 @@ def test_a_transform_that_is_planned_for_long_comes_up(
         it.wait_ready()
         stopped.set()
     assert hangs == []
-    words = r"The query is being planned for (1|2)0 s: inline, line 5"
+    words = r"Planning the query for (1|2)0 s: inline, line 5"
     said = [report for report in it.reports if re.fullmatch(words, report.message)]
     assert {report.state for report in said} == {QueryState.STARTING}
     assert it.last.last_failure is None

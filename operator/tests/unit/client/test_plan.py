@@ -54,7 +54,7 @@ def test_a_new_pod_takes_about_as_long_as_the_last_one() -> None:
     edited = samples.stream(executor={"cores": 2})["spec"]
     status = {"epoch": 7, "rollout": {"revision": "a", "podSeconds": 41}}
     outcome, *_ = plan_edit(stream(status), edited)
-    assert outcome.message.endswith("; the last time that took 41 s")
+    assert outcome.message.endswith("; last time this took 41 s")
     outcome, *_ = plan_edit(stream({"rollout": {"revision": "a"}}), edited)
     assert "took" not in outcome.message
 
@@ -62,9 +62,15 @@ def test_a_new_pod_takes_about_as_long_as_the_last_one() -> None:
 @pytest.mark.parametrize(
     ("start", "said"),
     [
-        ({"timestamp": "2026-11-26T08:00:00Z"}, "what the sink got after that is written again"),
-        ({"generation": 1}, "only what that one has not committed is written again"),
-        ({"offsets": "latest"}, "records that were not read by then are skipped"),
+        (
+            {"timestamp": "2026-11-26T08:00:00Z"},
+            "records that the sink got after that are written twice",
+        ),
+        (
+            {"generation": 1},
+            "only records that that generation has not committed are written twice",
+        ),
+        ({"offsets": "latest"}, "records that the query has not read by then are skipped"),
     ],
 )
 def test_another_checkpoint_is_said(start: dict[str, Any], said: str) -> None:
@@ -73,7 +79,7 @@ def test_another_checkpoint_is_said(start: dict[str, Any], said: str) -> None:
     for edit in (begun, {**begun, "executor": {"cores": 2}}):
         outcome, *fields = plan_edit(stream({"epoch": 7}), samples.stream(**edit)["spec"])
         assert outcome.severity == "warning"
-        assert f"it begins without state at startFrom.{next(iter(start))}, and {said}; or" in (
+        assert f"it begins without state at startFrom.{next(iter(start))}, and {said}; if" in (
             outcome.message
         )
         assert "epoch 7" not in outcome.message
@@ -97,7 +103,7 @@ def test_a_start_of_a_generation_that_runs_counts_no_more() -> None:
     edited = {**begun, "startFrom": {"offsets": "earliest"}}
     spec = samples.stream(checkpoint=edited)["spec"]
     _, field = plan_edit(stream({"epoch": 7}, checkpoint=begun), spec)
-    assert field.message.endswith("; it counts only without a commit, and there is one")
+    assert field.message.endswith("; it has no effect, because the checkpoint has commits")
 
 
 def test_the_outcome_is_what_the_operator_does() -> None:
@@ -162,16 +168,16 @@ def test_what_is_written_again_is_said(mode: str, ready: str, again: bool) -> No
     }
     status = {"epoch": 7, "mode": mode, "conditions": [condition]}
     outcome, *_ = plan_edit(stream(status), samples.stream(**SQL)["spec"])
-    assert ("since then is written again" in outcome.message) is again
-    assert ("nothing is written again" in outcome.message) is not again
+    assert ("since then are written twice" in outcome.message) is again
+    assert ("nothing is written twice" in outcome.message) is not again
 
 
 def test_a_start_that_counts_no_more_is_said() -> None:
     source = {"kafka": {**SPEC["source"]["kafka"], "startingOffsets": "earliest"}}
     edited = samples.stream(source=source)["spec"]
     outcome, field = plan_edit(stream({"epoch": 7}), edited)
-    assert "from its last commit (now epoch 7); what it wrote since then" in outcome.message
-    assert "; it counts only without a commit" in field.message
+    assert "from its last commit (now epoch 7); records written since then" in outcome.message
+    assert "; it has no effect" in field.message
     _, field = plan_edit(stream(), edited)
     assert "; it counts only" not in field.message
 

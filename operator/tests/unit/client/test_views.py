@@ -54,7 +54,9 @@ def test_status_says_all_that_a_person_on_call_asks() -> None:
     facts = failed()
     text = status.as_text(facts.streams[0], facts)
     lines = {each[:14].strip(): each[14:] for each in text.splitlines()}
-    assert text.startswith("default/flags: Restarting: The query failed, and is started again")
+    assert text.startswith(
+        "default/flags: Restarting: The query failed, and restarts from its checkpoint"
+    )
     assert lines["mode"] == "Continuous"
     assert lines["image"] == samples.IMAGE
     assert lines["revision"].endswith(", metadata.generation 1")

@@ -238,7 +238,7 @@ def test_tasks_that_wait_for_a_core_are_named_with_the_field() -> None:
     (found,) = [each.failure for each in events if isinstance(each, NewFailure)]
     assert found.reason == NO_PROGRESS
     assert "3 of 7 tasks wait for a core" in found.message
-    assert "set spec.source.custom.numPartitions" in found.message
+    assert "Set spec.source.custom.numPartitions" in found.message
 
 
 def test_slow_epochs_are_reported_without_a_restart() -> None:

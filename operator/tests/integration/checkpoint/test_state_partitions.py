@@ -92,7 +92,7 @@ def test_the_reports_say_it_as_long_as_it_takes(
         it.wait_committed(2 * len(NUMBERS))
         said = [report for report in it.reports if report.repartitions_state]
         assert said
-        assert all("being divided" in report.message for report in said)
+        assert all("Dividing the state" in report.message for report in said)
         assert all(report.state is QueryState.STARTING for report in said)
 
 

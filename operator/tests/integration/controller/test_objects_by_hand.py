@@ -208,7 +208,7 @@ async def test_a_binding_to_another_role_is_said_until_it_is_deleted(space: Name
         other = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
         await make_again(space, kinds.ROLE_BINDING, DRIVER, roleRef=other)
         message = await wait_reason(space, "Stalled", "ApplyRefused")
-        assert f"RoleBinding {DRIVER} again, delete it" in message
+        assert f"recreated the RoleBinding {DRIVER}, delete it" in message
         await space.delete(kinds.ROLE_BINDING, DRIVER)
         await wait_restored(space, kinds.ROLE_BINDING, DRIVER, before)
         await assert_undisturbed(space, pod)

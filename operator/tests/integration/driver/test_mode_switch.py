@@ -88,7 +88,7 @@ def test_a_switched_query_that_waits_for_records_claims_no_commit(
         driver.wait_ready()
         waits = driver.wait("it runs", lambda report: report.state is QueryState.RUNNING)
         assert (waits.committed, waits.epoch) == (False, epoch)
-        assert "waits for them" in waits.message
+        assert "waits for some" in waits.message
         topics.send(source, range(10, 20))
         report = driver.wait("a commit", lambda report: report.committed)
         assert report.message == ""

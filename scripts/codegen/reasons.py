@@ -16,7 +16,7 @@ the next command to run.
 When is a stream `Stalled`?
 
 - **A reason of the driver** (a missing topic, a rejected password) stalls a stream that has never
-  committed. A stream that has committed is `Restarting` for the same reason and tries again for
+  committed. A stream that has committed is `Restarting` for the same reason, and retries for
   ever ([failures](failures.md#stalled-or-restarting)).
 - **A refusal of the operator** (InvalidSpec, CheckpointMissing, ForeignObject, ApplyRefused) sets
   the condition Stalled at once.

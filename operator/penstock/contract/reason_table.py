@@ -258,7 +258,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "DataLoss",
         "Unread records are gone from Kafka. Stalled, or only a report with failOnDataLoss: false.",
-        "The next records are gone from Kafka (retention, or the topic was created again). To "
+        "The next records are gone from Kafka (retention, or the topic was recreated). To "
         "continue with the records that are left, set spec.source.kafka.failOnDataLoss to "
         "false.",
         EDIT,

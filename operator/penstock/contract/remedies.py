@@ -31,15 +31,16 @@ BY_STATE: Mapping[StreamState, Remedy] = {
     StreamState.SUSPENDED: REMEDIES["Suspended"],
     StreamState.RESTARTING: Remedy(
         "",
-        "The query failed and is tried again. If it is a record that your transform cannot "
-        "process, every attempt reads it again.",
-        "See the log for the cause. If a record is, penstock replay shows what happens with it: "
-        "correct the transform (try_cast), filter the record, or set deadLetters.",
+        "The query failed, and the driver retries. If your transform cannot process a record, "
+        "every attempt fails over the same record.",
+        "See the log for the cause. If a record is the cause, penstock replay shows what happens "
+        "to it: correct the transform (try_cast), filter the record, or set deadLetters.",
         LOGS,
     ),
     StreamState.STALLED: Remedy(
         "",
-        "Spark, Kafka, Kubernetes or your code refuses it, and a retry alone does not help.",
+        "Spark, Kafka, Kubernetes or your code refuses what the spec says, and a retry alone does "
+        "not help.",
         "Correct what the message names. If you corrected something outside the spec, restart the "
         "stream (restartedAt).",
         EDIT,

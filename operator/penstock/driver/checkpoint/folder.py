@@ -434,8 +434,8 @@ class CheckpointFolder:
             self.files,
             _TOPIC_IDS,
             "It holds the ids of the Kafka topics that the stream's offsets belong to: without "
-            "them, a topic that was created again is taken for the old one. Restore the file, or "
-            "delete it if none of the topics was created again since the stream last ran.",
+            "them, Penstock would mistake a recreated topic for the old one. Restore the file, or "
+            "delete it if none of the topics was recreated since the stream last ran.",
         )
         return document or {}
 

@@ -39,7 +39,7 @@ SELECT key,
 FROM source
 """
 QUICK_SQL = "SELECT key, value FROM source"
-INVALID_SQL = "SELECT nothing FROM source"
+INVALID_SQL = "SELECT key, value FROM source ORDER BY key"
 HOUR_MS = 3_600_000
 ROOM = "test.penstock.dev/room"
 MEBIBYTES = 64
@@ -153,7 +153,7 @@ def test_an_alert_fires_for_each_fault_and_is_resolved(
     person = PersonOnCall(installation, slow, alerts)
     for alert in (*of_crowded, *of_slow):
         person.follow_runbook(alert)
-    assert "UnknownColumn: The newest spec is not applied" in person.ask_doctor()
+    assert "UnsupportedOperation: The newest spec is not applied" in person.ask_doctor()
     another = PersonOnCall(installation, crowded, alerts)
     assert "Unschedulable: The pod crowded-exec-1 waits: " in another.ask_doctor()
 

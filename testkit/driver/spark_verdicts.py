@@ -77,10 +77,10 @@ class Kafka:
 def main(target: Path, seeds: list[int]) -> None:
     """Writes the verdicts of Spark as JSON.
 
-    {"refusals": {query: {letter: text or null}}, "functions": [function, ...],
-    "groups": {function: group}, "kafka": [[query, topic, text or null], ...]}. The refusals
-    include those of the compositions of each seed. Of these a query is started if Penstock refuses
-    it and Spark's check does not: Spark may refuse it with the first batch.
+    {"refusals": {query: {letter: text or null}}, "groups": {function: group},
+    "kafka": [[query, topic, text or null], ...]}. The refusals include those of the compositions of
+    each seed. Of these a query is started if Penstock refuses it and Spark's check does not: Spark
+    may refuse it with the first batch.
     """
     with tempfile.TemporaryDirectory() as folder, _spark() as (spark, bootstrap):
         kafka = Kafka(bootstrap, Path(folder))
@@ -115,7 +115,6 @@ def main(target: Path, seeds: list[int]) -> None:
             json.dumps(
                 {
                     "refusals": refusals,
-                    "functions": _functions(spark),
                     "groups": _function_groups(spark),
                     "kafka": [
                         [sql, topic, _refused_by_kafka(checker, sql, topic)] for sql, topic in ASKED
@@ -269,17 +268,12 @@ def _start(frame: Any, letter: str, kafka: Kafka, name: str) -> str | None:
     return None if failure is None else " ".join(str(failure).split())[:300]
 
 
-def _functions(spark: Any) -> list[str]:
-    """The names of Spark's built-in functions, table functions too."""
-    return [row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()]
-
-
 def _function_groups(spark: Any) -> dict[str, str]:
     """Spark's built-in functions of rows, each with its group in Spark's documentation."""
     registry = spark._jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()
     identifier = spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
     found = {}
-    for name in _functions(spark):
+    for (name,) in spark.sql("SHOW SYSTEM FUNCTIONS").collect():
         info = registry.lookupFunction(identifier(name))
         if info.isDefined():
             found[name] = info.get().getGroup()

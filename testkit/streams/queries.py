@@ -494,6 +494,7 @@ WATERMARKED = (
     Query(
         "SELECT a.key FROM source a LEFT JOIN source b ON a.key = b.key AND (a.offset = 1 OR a.timestamp < b.timestamp)",
         "",
+        refused_by_spark_only="A",
     ),
     Query(
         "SELECT a.timestamp FROM source a JOIN (SELECT DISTINCT timestamp FROM source) b ON a.timestamp = b.timestamp",
@@ -504,6 +505,7 @@ WATERMARKED = (
     Query(
         "SELECT a.key FROM source a LEFT JOIN (SELECT key, timestamp + INTERVAL 1 HOUR AS t FROM source) b ON a.key = b.key AND a.timestamp < b.t",
         "",
+        refused_by_spark_only="A",
     ),
 )
 
@@ -547,5 +549,6 @@ CLAUSED = (
     Query(
         "SELECT b.t, count(*) AS n FROM (SELECT struct(timestamp AS t) AS b FROM source WATERMARK timestamp DELAY OF INTERVAL 1 MINUTE) GROUP BY b.t",
         "UM",
+        refused_by_spark_only="A",
     ),
 )

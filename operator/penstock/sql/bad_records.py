@@ -5,12 +5,12 @@ By default from_json never fails: what is not JSON, and a field of another type,
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
-
-from penstock.sql.struct_fields import declared_value
+from sqlglot.errors import SqlglotError
 
 _CORRUPT = "_corrupt_record"
 # What a query does about a null itself.
@@ -155,7 +155,22 @@ def _names_of_column(projection: exp.Expr, names: Names) -> Names:
     if isinstance(projection, exp.Column) and isinstance(projection.this, exp.Star):
         return names  # p.*: the fields of p, which are among them
     value = projection.this if isinstance(projection, exp.Alias) else projection
-    fields = declared_value(value).declared or ()
-    return frozenset(
-        name.lower() for name in (projection.alias_or_name, *(each.name for each in fields)) if name
-    )
+    fields = _fields_of(value.expression) if isinstance(value, exp.FromJson) else ()
+    return frozenset(name.lower() for name in (projection.alias_or_name, *fields) if name)
+
+
+def _fields_of(schema: exp.Expr | None) -> list[str]:
+    """The fields of a schema: text in DDL (a type, or columns), or an example of JSON."""
+    if isinstance(schema, exp.Anonymous) and schema.name.lower() == "schema_of_json":
+        try:
+            return list(json.loads(schema.expressions[0].name))
+        except (ValueError, LookupError, RecursionError, TypeError):
+            return []
+    for text in (schema.name, f"STRUCT<{schema.name}>") if isinstance(schema, exp.Literal) else ():
+        try:
+            declared = exp.DataType.build(text, dialect="spark")
+        except (SqlglotError, ValueError, RecursionError):
+            continue
+        if found := [each.name for each in declared.expressions if isinstance(each, exp.ColumnDef)]:
+            return found
+    return []

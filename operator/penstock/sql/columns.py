@@ -6,8 +6,8 @@ Imports no parser: the driver asks these rules too, about the columns of its Dat
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from penstock.api.v1alpha1 import Sink, Source
 
@@ -48,12 +48,6 @@ class Column:
     """As it is written; None for a name that Spark makes of an expression, such as `(a + 1)`."""
     type: str | None = None
     """Spark's name of the type; None if unknown."""
-    event_time: bool | None = None
-    """Whether it carries the watermark; None if unknown."""
-    fields: Columns | None = ()
-    """The fields of a struct that may carry the watermark; None if they are unknown."""
-    declared: Columns | None = None
-    """All fields of a struct, or of the structs of an array, if the query's text declares them."""
     origin: str | None = None
     """The column of the source whose values it certainly passes on."""
 
@@ -61,26 +55,19 @@ class Column:
 Columns = tuple[Column, ...]
 
 
-def source_columns(source: Source, watermark_column: str | None) -> Columns | None:
+def source_columns(source: Source) -> Columns | None:
     """The columns of the view `source`; None if only Spark knows them."""
     if source.kafka is not None:
-        columns = _columns(_KAFKA)
-        if source.kafka.include_headers:
-            fields = tuple(Column(name, event_time=False) for name in ("key", "value"))
-            columns += (Column("headers", HEADERS_TYPE, declared=fields),)
+        headers = {"headers": HEADERS_TYPE} if source.kafka.include_headers else {}
+        types = _KAFKA | headers
     elif source.rate is not None:
-        columns = _columns(_RATE)
+        types = _RATE
     elif source.socket is not None:
-        columns = _columns({"value": "string"})
-        if source.socket.include_timestamp:
-            columns += _columns({"timestamp": "timestamp"})
+        timestamp = {"timestamp": "timestamp"} if source.socket.include_timestamp else {}
+        types = {"value": "string"} | timestamp
     else:
-        schema = source.custom.schema_ if source.custom is not None else None
-        declared = None if schema is None else _declared(schema)
-        if declared is None:
-            return None
-        columns = declared
-    return tuple(_of_source(column, watermark_column) for column in columns)
+        return None
+    return tuple(Column(name, of_type, origin=name) for name, of_type in types.items())
 
 
 def passed_columns(columns: Sequence[str], sink: Sink) -> list[str] | None:
@@ -255,51 +242,3 @@ def _missing_value(columns: Sequence[Column]) -> str:
         f"spec.sink.kafka needs a column named value{listed}: select one, such as "
         "to_json(struct(*)) AS value"
     )
-
-
-def united(one: Column, other: Column) -> Column:
-    """A column with the name of one, and what it has in common with the other."""
-    return replace(
-        one,
-        origin=one.origin if one.origin == other.origin else None,
-        type=one.type if one.type == other.type else None,
-        event_time=one.event_time if one.event_time == other.event_time else None,
-        fields=one.fields if one.fields == other.fields else None,
-        declared=one.declared if one.declared == other.declared else None,
-    )
-
-
-def unsure_of_event_time(columns: Columns | None) -> Columns | None:
-    """The same fields, where it is unknown whether those that carry the watermark keep it."""
-    return columns and tuple(
-        replace(
-            column,
-            event_time=False if column.event_time is False else None,
-            declared=unsure_of_event_time(column.declared),
-        )
-        for column in columns
-    )
-
-
-def _columns(types: Mapping[str, str]) -> Columns:
-    return tuple(Column(name, of_type) for name, of_type in types.items())
-
-
-def _of_source(column: Column, watermark_column: str | None) -> Column:
-    """A column of the source. Without a watermark, whether it could have one."""
-    name = str(column.name)
-    event_time: bool | None
-    if watermark_column is None:
-        event_time = None if column.type is None else column.type == "timestamp"
-    elif any(each in watermark_column for each in ".`"):
-        event_time = None
-    else:
-        event_time = name.lower() == watermark_column.lower()
-    return replace(column, event_time=event_time, origin=name)
-
-
-def _declared(schema: str) -> Columns | None:
-    """The columns of a schema that the spec declares in DDL; None if it cannot be read."""
-    from penstock.sql.struct_fields import columns_of_schema  # imports the parser
-
-    return columns_of_schema(schema)

@@ -1,14 +1,14 @@
 """Finds what a stream's mode or sink does not support in its SQL, before any driver is started.
 
-Text that the parser cannot read is left to Spark's analyzer in the driver, since a wrong refusal
-would be worse than a late one. It is reported as not judged.
+Names of columns, fields and functions, and types of expressions, are left to Spark's analyzer in
+the driver. So is text that the parser cannot read, since a wrong refusal would be worse than a late
+one; that is reported as not judged.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -27,8 +27,9 @@ from penstock.sql.columns import (
     passed_columns,
     source_columns,
 )
-from penstock.sql.query_operations import QueryReader
-from penstock.sql.spark_function_names import SPARK_FUNCTIONS
+from penstock.sql.event_time import EventTime, find_event_time
+from penstock.sql.query_columns import ColumnReader
+from penstock.sql.query_operations import SOURCE_VIEW, QueryReader
 from penstock.sql.spark_functions import called_functions
 from penstock.sql.statement import (
     MAX_TOKENS,
@@ -41,7 +42,6 @@ from penstock.sql.statement import (
     parse,
     tokenize,
 )
-from penstock.sql.struct_fields import value_of_declared
 from penstock.sql.supported_operations import (
     IN_FUNCTION,
     PIPE,
@@ -49,7 +49,6 @@ from penstock.sql.supported_operations import (
     Operation,
     reason_for_refusal,
 )
-from penstock.sql.unknown_names import UnknownName
 
 # The first words of a query; any other statement would run as a command in the driver.
 _QUERY_WORDS = ("SELECT", "WITH", "FROM", "TABLE", "VALUES", "(", "MAP", "REDUCE")
@@ -59,8 +58,8 @@ _SQL_WORD = re.compile(
     r"\b(from|where|and|or|group by|having|order by|limit|union|(left |inner )?join)\b",
     re.IGNORECASE,
 )
-# Configuration that may bring functions of its own.
-_MORE_FUNCTIONS = ("spark.sql.extensions", "spark.sql.catalog", "spark.plugins", "spark.jars")
+# Functions that SQL calls without parentheses. A column of the same name hides them.
+_TIMES = ("current_date", "current_timestamp", "current_time")
 
 
 def judge_sql(spec: StreamSpec) -> list[Problem]:
@@ -100,14 +99,10 @@ class _Judge:
         self._watermark = (
             None if spec.transform.watermark is None else spec.transform.watermark.column
         )
-        self._source = source_columns(spec.source, self._watermark)
-        self._function_types: dict[str, str | None] = {
-            **{
-                each.name.lower(): value_of_declared(each.returns).type
-                for each in spec.transform.functions
-            },
-            **{each.name.lower(): None for each in spec.transform.java_functions},
-        }
+        self._source = source_columns(spec.source)
+        names = [each.name for each in spec.transform.functions]
+        names += [each.name for each in spec.transform.java_functions]
+        self._own_functions = frozenset(each.lower() for each in names)
         self._tokens_left = MAX_TOKENS
         self._watermark_is_unknown = False
         self._problems = [*self._judge_watermark()]
@@ -127,16 +122,17 @@ class _Judge:
         if self._watermark is None or self._source is None or "." in self._watermark:
             return
         name = self._watermark.strip("`")
-        column = next((c for c in self._source if (c.name or "").lower() == name.lower()), None)
+        columns = {str(each.name).lower(): each for each in self._source}
+        column = columns.get(name.lower())
         if column is None:
             self._watermark_is_unknown = True
             yield Problem(
                 "UnknownColumn",
-                f"spec.transform.watermark.column: the source has no column {name}"
-                f"{_suggestion(name, self._source)}. For a time that the query reads from the "
-                f"value, remove transform.watermark, and write FROM (SELECT ...) WATERMARK {name} "
-                "DELAY OF INTERVAL 1 MINUTE in transform.sql, or call withWatermark in "
-                "transform.python",
+                f"spec.transform.watermark.column: the source has no column {name}: it has "
+                f"{', '.join(str(each.name) for each in self._source)}. For a time that the query "
+                f"reads from the value, remove transform.watermark, and write FROM (SELECT ...) "
+                f"WATERMARK {name} DELAY OF INTERVAL 1 MINUTE in transform.sql, or call "
+                "withWatermark in transform.python",
             )
         elif column.type not in (None, "timestamp"):
             yield Problem(
@@ -173,8 +169,8 @@ class _Judge:
             self._problems.append(_left_to_spark(query.path, str(error), error.place))
             return
         watermarks = find_watermarks(tokens)
-        marked = frozenset(tokens[each.first + 1].text.lower() for each in watermarks)
-        reader = QueryReader(self._source, self._function_types, marked)
+        marked = {tokens[each.first + 1].text.lower() for each in watermarks}
+        reader = QueryReader(self._own_functions, self._event_time(root, marked), self._times(root))
         rows = reader.read(root)
         operations = reader.operations
         is_pipe = any(each.token_type is TokenType.PIPE_GT for each in tokens)
@@ -183,23 +179,20 @@ class _Judge:
         execution = self._execution
         if watermarks:
             execution = replace(execution, watermark=True, by_clause=self._watermark is None)
-            operations = [(op.IF_CLAUSE.get(each, each), node) for each, node in operations]
             operations.append((op.WATERMARK, exp.var(tokens[watermarks[0].first].text)))
-        if self._watermark_is_unknown:
-            operations = [(op.IF_EVENT_TIME.get(each, each), node) for each, node in operations]
         self._problems += _refuse_unsupported(query, operations, execution, tokens)
-        self._refuse_bytes(query, tokens, reader.bytes_as_text)
+        columns = ColumnReader(self._source, self._own_functions)
+        made = columns.read(root, {})
+        self._refuse_bytes(query, tokens, columns.bytes_as_text)
         self._refuse_state_in_transactions(query, tokens, operations, execution)
         self._warn_of_comment(query, tokens)
         self._warn_of_packages(query.path, called_functions(root))
-        self._refuse_unknown_columns(query, tokens, reader.unknown_columns)
-        is_known = not self._refuse_unknown_functions(query, tokens, root)
-        self._leave_names_to_spark(query, tokens, reader, is_known)
-        certain = not (is_pipe or reader.unreadable or reader.unknown_columns)
-        if certain and rows.is_stream and rows.columns is not None:
-            self._judge_columns(rows.columns)
+        self._leave_names_to_spark(query, tokens, reader)
+        certain = not (is_pipe or reader.unreadable)
+        if certain and rows.is_stream and made is not None:
+            self._judge_columns(made)
         if certain and not any(each.reason == "SinkColumns" for each in self._problems):
-            self._warn_of_columns(query.path, rows.columns or ())
+            self._warn_of_columns(query.path, made or ())
         if certain and (swallowed := find_swallowed(root)):
             message = (
                 ": by default from_json makes nulls of a record that is not JSON, or has another "
@@ -212,6 +205,33 @@ class _Judge:
                 _problem("BadRecordsVanish", query.path, place, message, "warning")
             )
         self._judge_functions(called_functions(root))
+
+    def _event_time(self, root: exp.Expr, marked: set[str]) -> EventTime:
+        """What may carry the watermark of the spec or of a clause; without one, what could."""
+        if self._watermark is not None:
+            is_plain = self._watermark.isidentifier() and not self._watermark_is_unknown
+            columns = {self._watermark.lower()} if is_plain else None
+        elif self._source is None:
+            columns = None
+        else:
+            columns = {str(each.name) for each in self._source if each.type == "timestamp"}
+        return replace(
+            find_event_time(root, None if columns is None else columns | marked),
+            by_clause=bool(marked),
+        )
+
+    def _times(self, root: exp.Expr) -> frozenset[str]:
+        """The functions without parentheses that certainly no column hides."""
+        ctes = {each.alias.lower() for each in root.find_all(exp.CTE)}
+        tables = {each.name.lower() for each in root.find_all(exp.Table)}
+        if self._source is None or tables - ctes - {SOURCE_VIEW}:
+            return frozenset()
+        named = {
+            each.name.lower()
+            for each in root.find_all(exp.Identifier, exp.Literal)
+            if not isinstance(each.parent, exp.Column)
+        }
+        return frozenset(each for each in _TIMES if not any(each in name for name in named))
 
     def _refuse_bytes(self, text: SqlText, tokens: list[Token], found: list[exp.Expr]) -> None:
         if "spark.sql.ansi.enabled" in self._spec.spark_conf:
@@ -269,9 +289,7 @@ class _Judge:
         if spec.image is not None or spec.dependencies.jars or spec.dependencies.packages:
             return
         for kind in ("avro", "protobuf"):
-            for name in sorted(
-                called & {f"from_{kind}", f"to_{kind}"} - self._function_types.keys()
-            ):
+            for name in sorted(called & {f"from_{kind}", f"to_{kind}"} - self._own_functions):
                 said = (
                     f"{path}: {name} needs a package that Penstock's image does not have: name "
                     f"org.apache.spark:spark-{kind}_2.13:4.2.0 in spec.dependencies.packages, or "
@@ -323,53 +341,22 @@ class _Judge:
             self._problems.append(_left_to_spark(body.path, str(error), error.place))
             return frozenset()
         if isinstance(root, exp.Select):
-            reader = QueryReader(self._source, self._function_types)
-            parameters = tuple(
-                replace(value_of_declared(each.type), name=each.name, event_time=None)
-                for each in function.parameters
-            )
-            reader.read_body(function.name, root, parameters)
+            parameters = {each.name.lower() for each in function.parameters}
+            times = frozenset(_TIMES) - parameters
+            reader = QueryReader(self._own_functions, EventTime(None), times)
+            reader.read_body(root)
             operations = [each for each in reader.operations if is_called or each[0] in IN_FUNCTION]
             self._problems += _refuse_unsupported(body, operations, self._execution, tokens)
-            self._refuse_unknown_columns(body, tokens, reader.unknown_columns, parameters)
-            is_known = not self._refuse_unknown_functions(body, tokens, root)
-            self._leave_names_to_spark(body, tokens, reader, is_known)
+            self._leave_names_to_spark(body, tokens, reader)
         return called_functions(root)
 
     def _leave_names_to_spark(
-        self, text: SqlText, tokens: list[Token], reader: QueryReader, functions_known: bool
+        self, text: SqlText, tokens: list[Token], reader: QueryReader
     ) -> None:
-        """Says so at the first name of a kind; of a field, if no name before it is wrong.
-
-        An unknown function has no fields either.
-        """
+        """Says so at the first name that an expression computes."""
         for node in reader.unreadable[:1]:
             why = "IDENTIFIER stands for a name that Spark resolves"
             self._problems.append(_left_to_spark(text.path, why, _place(node, text, tokens)))
-        is_first = functions_known and not reader.unknown_columns
-        for name in reader.unknown_structs[:1] if is_first else ():
-            why = f"the text does not show which fields the struct of {_excerpt(name.node)} has"
-            self._problems.append(_left_to_spark(text.path, why, _place(name.node, text, tokens)))
-
-    def _refuse_unknown_columns(
-        self,
-        text: SqlText,
-        tokens: list[Token],
-        unknown: Sequence[UnknownName],
-        known: Columns | None = None,
-    ) -> None:
-        reported: set[str] = set()
-        for each in unknown:
-            node = each.node
-            name = node.sql(dialect="spark")
-            if name.lower() in reported:
-                continue
-            reported.add(name.lower())
-            where = "the query has" if known is None else "the function has"
-            columns = each.beside or (self._source if known is None else known)
-            message = f": {where} no column {name} here{_suggestion(each.name, columns or ())}"
-            place = _place(node, text, tokens)
-            self._problems.append(_problem("UnknownColumn", text.path, place, message))
 
     def _refuse_trailing_comma(self, text: SqlText, tokens: list[Token]) -> None:
         comma = find_trailing_comma(tokens)
@@ -378,68 +365,6 @@ class _Judge:
             self._problems.append(
                 _problem("InvalidSql", text.path, _token_place(comma, text), message)
             )
-
-    def _refuse_unknown_functions(self, text: SqlText, tokens: list[Token], root: exp.Expr) -> bool:
-        """Parameters, which nobody binds, and functions that are neither declared nor Spark's.
-
-        Returns whether there is such a function.
-        """
-        known = SPARK_FUNCTIONS | self._function_types.keys()
-        reported: set[str] = set()
-        for node in root.find_all(exp.Anonymous, exp.Placeholder, exp.Parameter):
-            name = node.name.lower()
-            if not isinstance(node, exp.Anonymous):
-                message = f": {_excerpt(node)} is a parameter, and nothing gives it a value"
-                place = _place(node, text, tokens)
-                self._problems.append(_problem("InvalidSql", text.path, place, message))
-            elif name not in known | reported | {"identifier"} and _is_call_by_name(node):
-                reported.add(name)
-                self._problems.append(self._unknown_function(node, text, tokens, known))
-        return bool(reported)
-
-    def _unknown_function(
-        self, node: exp.Anonymous, text: SqlText, tokens: list[Token], known: Collection[str]
-    ) -> Problem:
-        """An error only for a misspelled name, and if Spark can have no functions but its own.
-
-        An image, a jar and an extension may register more.
-        """
-        declared = [each.name for each in self._transform.functions]
-        declared += [each.name for each in self._transform.java_functions]
-        names = {name: name for name in known} | {name.lower(): name for name in declared}
-        near = difflib.get_close_matches(node.name.lower(), names, 1, cutoff=0.8)
-        spec = self._spec
-        may_have_more = (
-            spec.image is not None
-            or bool(spec.dependencies.jars or spec.dependencies.packages)
-            or any(name.startswith(_MORE_FUNCTIONS) for name in spec.spark_conf)
-        )
-        hint = f"did you mean {names[near[0]]}?" if near else "declare it in transform.functions"
-        return _problem(
-            "UnknownFunction",
-            text.path,
-            _place(node, text, tokens),
-            f": {node.name} is neither a function of Spark nor declared: {hint}",
-            "error" if near and not may_have_more else "warning",
-        )
-
-
-def _is_call_by_name(node: exp.Anonymous) -> bool:
-    """Not with a schema before its name, and not a hint. A field of its result may follow."""
-    has_schema = isinstance(node.parent, exp.Dot) and node is not node.parent.this
-    return (
-        not has_schema
-        and not isinstance(node.parent, exp.Hint)
-        and not (isinstance(node.parent, exp.Table) and bool(node.parent.db))
-    )
-
-
-def _suggestion(name: str, columns: Columns) -> str:
-    names = [each.name for each in columns if each.name]
-    near = difflib.get_close_matches(name.lower(), [each.lower() for each in names], 1)
-    if near:
-        return f": did you mean {next(each for each in names if each.lower() == near[0])}?"
-    return f": it has {', '.join(names)}" if names else ""
 
 
 def _check_statement(path: str, tokens: list[Token]) -> Problem | None:

@@ -64,9 +64,7 @@ def operation_of(node: exp.Expr, own_functions: Collection[str]) -> Operation | 
         if has_interval(node):
             return op.INTERVAL_IN_WINDOW
         return op.SLIDING_WINDOW if is_sliding(node) else _BY_NAME.get(name)
-    if isinstance(node, exp.Func) and any(
-        each.lower() in own_functions for each in node.sql_names()
-    ):
+    if isinstance(node, exp.Func) and is_own(node, own_functions):
         return None
     if isinstance(node.parent, exp.Window) and node.arg_key == "this":
         return None  # the Window node is reported instead
@@ -78,6 +76,12 @@ def operation_of(node: exp.Expr, own_functions: Collection[str]) -> Operation | 
     if isinstance(node, exp.Window) and node.arg_key == "windows":
         return None  # a named window; its use is reported
     return next((operation for kind, operation in _BY_NODE if isinstance(node, kind)), None)
+
+
+def is_own(node: exp.Func, own_functions: Collection[str]) -> bool:
+    """Whether it is a function that the stream declares."""
+    names = [node.name] if isinstance(node, exp.Anonymous) else node.sql_names()
+    return any(each.lower() in own_functions for each in names)
 
 
 def _has_over(node: exp.Expr) -> bool:

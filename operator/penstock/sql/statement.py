@@ -23,11 +23,6 @@ _INTERVAL_UNITS = (
 )  # fmt: skip
 # Functions that SQL calls without parentheses. A column of the same name hides them.
 _WITHOUT_PARENTHESES = ("current_date", "current_timestamp")
-_NESTED = {
-    exp.DataType.Type.ARRAY: "array",
-    exp.DataType.Type.MAP: "map",
-    exp.DataType.Type.STRUCT: "struct",
-}
 
 
 class TextTooLarge(Exception):
@@ -145,14 +140,6 @@ def parse(text: SqlText, tokens: list[Token]) -> exp.Query | exp.Values:
     if not isinstance(root, exp.Query | exp.Values):
         raise UnreadableText("it does not look like a query")
     return root
-
-
-def type_name(node: exp.Expr) -> str | None:
-    """Spark's name of a type, without its parameters; None for an interval."""
-    if node.this in _NESTED:  # whose text may be long
-        return _NESTED[node.this]
-    name, _, _ = node.sql(dialect="spark").lower().replace("<", "(").partition("(")
-    return name if name.isidentifier() else None
 
 
 def _adapt(tokens: list[Token]) -> list[Token]:

@@ -263,20 +263,6 @@ NO_STREAM = Operation(
     "select from `source`",
 )
 
-# What an operation is if its event time is known to Spark only.
-IF_EVENT_TIME = {
-    AGGREGATE_WITHOUT_EVENT_TIME: AGGREGATE,
-    DISTINCT_WITHOUT_EVENT_TIME: DISTINCT,
-    DISTINCT_UNION_WITHOUT_EVENT_TIME: DISTINCT_UNION,
-    STATIC_EXCEPT_WITHOUT_EVENT_TIME: STATIC_EXCEPT,
-    OUTER_JOIN_WITHOUT_EVENT_TIME: OUTER_JOIN,
-    SEMI_JOIN_WITHOUT_EVENT_TIME: SEMI_JOIN,
-}
-# The same for set operations, whose sides a WATERMARK clause may mark without a column's name.
-IF_CLAUSE = {
-    each: IF_EVENT_TIME[each]
-    for each in (DISTINCT_UNION_WITHOUT_EVENT_TIME, STATIC_EXCEPT_WITHOUT_EVENT_TIME)
-}
 # What makes Spark refuse to create a function, whether or not the query calls it.
 IN_FUNCTION = (AGGREGATE_IN_FUNCTION, GENERATE_IN_FUNCTION, WINDOW, STREAM_IN_SUBQUERY)
 

@@ -64,12 +64,11 @@ def judge_texts(spec: StreamSpec) -> tuple[Problem, ...]:
 
 def _texts(spec: StreamSpec) -> list[str]:
     """The fields with a text that may cost its reader dear."""
-    kafka, custom = spec.source.kafka, spec.source.custom
+    kafka = spec.source.kafka
     texts = {
         "transform.sql": spec.transform.sql,
         "transform.python": spec.transform.python,
         "source.kafka.topicPattern": None if kafka is None else kafka.topic_pattern,
-        "source.custom.schema": None if custom is None else custom.schema_,
     }
     return [f"spec.{field}" for field, text in texts.items() if text is not None]
 

@@ -22,6 +22,7 @@ HEADERS = changed(
     {"sql": "SELECT headers[0].value AS value FROM source"},
 )
 PATTERN = changed(KAFKA_TO_KAFKA, "source.kafka.topics", ...)
+FIELD = "from_json(CAST(value AS STRING), 'a STRING').b"
 CASES = {
     # Only Java can tell what is right with a comment or a class in it.
     "pattern": (changed(PATTERN, "source.kafka.topicPattern", r"(?x)a # b"), None),
@@ -31,9 +32,17 @@ CASES = {
     ),
     "good": (KAFKA_TO_KAFKA, None),
     "headers": (HEADERS, None),
-    "no-column": (
+    "no-function": (
         changed(KAFKA_TO_KAFKA, "transform", {"sql": "SELECT no_such(value) AS value FROM source"}),
         "no_such",
+    ),
+    "no-column": (
+        changed(KAFKA_TO_KAFKA, "transform", {"sql": "SELECT valu AS value FROM source"}),
+        "`valu` cannot be resolved",
+    ),
+    "no-field": (
+        changed(KAFKA_TO_KAFKA, "transform", {"sql": f"SELECT {FIELD} AS value FROM source"}),
+        "No such struct field `b`",
     ),
     "no-text": (
         changed(

@@ -310,9 +310,6 @@ NOT_JUDGED_SPECS: dict[str, dict[str, Any]] = {
     "SQL that nests too deep": {
         "transform": {"sql": f"SELECT {'NOT ' * 15_000} true AS value FROM source"}
     },
-    "a field that the text does not show": {
-        "transform": {"sql": "SELECT value.a.b AS value FROM source"}
-    },
     "a name that is made when the query runs": {
         "transform": {"sql": "SELECT IDENTIFIER('val' || 'ue') AS value FROM source"}
     },

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -34,26 +33,8 @@ def test_any_sql_gets_a_verdict(sql: str) -> None:
     verdict(sql)
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        "named_struct('a', {}).a",
-        "named_struct('a', {})['a']",
-        "max(named_struct('a', {})).a",
-        "coalesce(named_struct('a', {}), 1).a",
-        "filter({}, x -> x.a)[0]",
-    ],
-)
-def test_fields_of_nested_structs_are_looked_up_once(layer: str) -> None:
-    """Twice on each level would be 2**40 times."""
-    expression = "value"
-    for _ in range(40):
-        expression = layer.format(expression)
-    verdict(f"SELECT {expression} AS value FROM source")
-
-
 def test_a_name_that_the_select_gives_itself_has_an_end() -> None:
-    verdict("SELECT a.b AS a, c AS d, d.e AS c FROM source")
+    verdict("SELECT timestamp AS a, c AS d, d.a AS c, a.d AS timestamp FROM source GROUP BY d.c")
 
 
 @settings(max_examples=60)

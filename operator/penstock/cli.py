@@ -38,7 +38,8 @@ _VALIDATE_DESCRIPTION = """
 Check the ContinuousStreams in manifests without a cluster. Other resources are skipped.
 
 Errors are what the API server or the operator would refuse. Warnings and notices do not affect the
-exit code; a notice NotJudged says what only Spark or the cluster can judge.
+exit code; a notice NotJudged says what only Spark or the cluster can judge. Of SQL, names of
+columns, functions and fields, and types, are judged with --spark only.
 
 PATH is a file, a folder (all *.yaml, *.yml and *.json below it), a pattern in quotes, or - for the
 standard input.

@@ -150,7 +150,7 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "InvalidSpec InvalidPattern InvalidPodTemplate NullField NotOneSelect "
-        "UnsupportedOperation UnknownColumn UnknownFunction InvalidSql SinkColumns SinkRouting "
+        "UnsupportedOperation UnknownColumn InvalidSql SinkColumns SinkRouting "
         "BadRecordsVanish SinkFeedsSource SpecTooLarge QueryTooLarge MemorySinkInCluster "
         "DataSourceUnusable KafkaAsDataSource DependencyDoubtful StartsAtLatest CommentedOut",
         "Stalled: the spec cannot run. If the operator found the error, the last valid spec "

@@ -59,14 +59,21 @@ def check(
     allowed: PodSecurity = PodSecurity.RESTRICTED,
 ) -> ValidationReport:
     """What is wrong in a file, and how much of it was judged."""
-    findings, invalid = [*loaded.findings], 0
+    findings, invalid, left = [*loaded.findings], 0, 0
     for document in loaded.streams:
         of_stream = list(check_document(document, analyzer, allowed=allowed))
         invalid += any(finding.severity == "error" for finding in of_stream)
+        left += analyzer is None and _has_sql(document.content)
         findings += of_stream
     findings.sort(key=lambda finding: (finding.line, finding.column))
     valid, unread = len(loaded.streams) - invalid, len(loaded.findings)
-    return ValidationReport(tuple(findings), valid, invalid, loaded.skipped, unread)
+    return ValidationReport(tuple(findings), valid, invalid, loaded.skipped, unread, left)
+
+
+def _has_sql(content: dict[str, Any]) -> bool:
+    spec = content.get("spec")
+    transform = spec.get("transform") if isinstance(spec, dict) else None
+    return isinstance(transform, dict) and "sql" in transform
 
 
 def check_document(
@@ -140,6 +147,4 @@ def _problems_of_texts(spec: Any) -> list[Problem]:
 
 
 def _is_left_to_spark(problem: Problem) -> bool:
-    return (
-        problem.reason in (NOT_JUDGED, "UnknownFunction") and problem.field[:2] in _JUDGED_BY_SPARK
-    )
+    return problem.reason == NOT_JUDGED and problem.field[:2] in _JUDGED_BY_SPARK

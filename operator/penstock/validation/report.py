@@ -41,6 +41,8 @@ class ValidationReport:
     """Documents of other kinds, which nobody looked at."""
     unread: int = 0
     """Files and documents that could not be read, and near misses."""
+    left_to_spark: int = 0
+    """Streams of whose SQL nobody has judged the names and types."""
 
     @property
     def passed(self) -> bool:
@@ -54,6 +56,7 @@ class ValidationReport:
             self.invalid + other.invalid,
             self.skipped + other.skipped,
             self.unread + other.unread,
+            self.left_to_spark + other.left_to_spark,
         )
 
 
@@ -64,7 +67,7 @@ def rendered(report: ValidationReport, output: str) -> str:
     if output == "sarif":
         return as_sarif(report)
     as_line = as_github if output == "github" else as_text
-    return "\n".join([*map(as_line, report.findings), summary(report)])
+    return "\n".join([*map(as_line, report.findings), *scope(report), summary(report)])
 
 
 def as_text(finding: FileFinding) -> str:
@@ -72,6 +75,17 @@ def as_text(finding: FileFinding) -> str:
     place = f"{finding.file}:{finding.line}:{finding.column}"
     stream = f"{finding.stream}: " if finding.stream else ""
     return f"{place}: {finding.severity}: {stream}{_printable(finding.message)}"
+
+
+def scope(report: ValidationReport) -> list[str]:
+    """What was judged of SQL and what was not, in one line; none where Spark has judged it."""
+    if not report.left_to_spark:
+        return []
+    return [
+        f"SQL of {_count(report.left_to_spark, 'stream')}: operations and the sink's columns are "
+        "judged; names of columns, fields and functions, and types, are left to Spark (--spark, or "
+        "the driver)"
+    ]
 
 
 def summary(report: ValidationReport) -> str:
@@ -106,6 +120,7 @@ def as_json(report: ValidationReport) -> str:
         "invalid": report.invalid,
         "unread": report.unread,
         "skipped": report.skipped,
+        "leftToSpark": report.left_to_spark,
         "findings": [vars(each) for each in report.findings],
     }
     return json.dumps(content, indent=2)

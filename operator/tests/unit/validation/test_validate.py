@@ -17,6 +17,7 @@ from penstock.cli import main
 from penstock.validation.file_check import Analyzer, check
 from penstock.validation.reading.documents import Document, load
 from penstock.validation.reading.yaml_document import compose
+from penstock.validation.report import rendered
 from penstock.validation.rules import pod_templates
 from testkit.streams.streams import KAFKA_TO_KAFKA, changed, manifest
 
@@ -41,7 +42,8 @@ def test_the_last_line_says_what_was_judged(file: Path, capsys: pytest.CaptureFi
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
     knative = {**BAD, "apiVersion": "else.dev/v1"}
     assert main(["validate", write(file, other, GOOD, knative)]) == 0
-    assert capsys.readouterr() == ("1 stream valid, 2 other documents skipped\n", "")
+    out, err = capsys.readouterr()
+    assert (out.splitlines()[-1], err) == ("1 stream valid, 2 other documents skipped", "")
 
 
 def test_an_error_names_file_line_and_stream(
@@ -49,11 +51,30 @@ def test_an_error_names_file_line_and_stream(
 ) -> None:
     """Line and column of the field."""
     assert main(["validate", write(file, GOOD, BAD)]) == 1
-    found, last = capsys.readouterr().out.splitlines()
+    found, _, last = capsys.readouterr().out.splitlines()
     line = file.read_text().splitlines().index("    sql: SELECT DISTINCT value FROM source") + 1
     assert found.startswith(f"{file}:{line}:5: error: bad: spec.transform.sql, line 1, column 8: ")
     assert "Deduplicate" in found
     assert last == "1 stream valid, 1 invalid"
+
+
+def test_one_line_says_what_of_the_sql_is_left_to_spark(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not of a stream without SQL, and not where Spark has judged it."""
+    sql = changed(KAFKA_TO_KAFKA, "transform", {"sql": "SELECT valu AS value FROM source"})
+    path = write(file, manifest("a", sql), manifest("b", sql), SLOW)
+    assert main(["validate", path]) == 0
+    *_, scope, last = capsys.readouterr().out.splitlines()
+    assert scope == (
+        "SQL of 2 streams: operations and the sink's columns are judged; names of columns, fields "
+        "and functions, and types, are left to Spark (--spark, or the driver)"
+    )
+    assert last == "3 streams valid"
+    loaded = load(json.dumps(manifest("a", sql)).encode(), "it")
+    assert rendered(check(loaded, lambda _: []), "text") == "1 stream valid"
+    assert main(["validate", write(file, SLOW)]) == 0
+    assert "SQL of" not in capsys.readouterr().out
 
 
 def test_a_warning_is_printed_and_the_exit_code_stays_0(
@@ -70,7 +91,8 @@ def test_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "--format", "json", write(file, GOOD, BAD)]) == 1
     report = json.loads(capsys.readouterr().out)
     (found,) = report.pop("findings")
-    assert report == {"valid": 1, "invalid": 1, "unread": 0, "skipped": 0}
+    counts = {"valid": 1, "invalid": 1, "unread": 0, "skipped": 0, "leftToSpark": 2}
+    assert report == counts
     assert found["stream"] == "bad"
     assert found["severity"] == "error"
     assert found["reason"] == "UnsupportedOperation"
@@ -82,7 +104,7 @@ def test_as_github_annotations(file: Path, capsys: pytest.CaptureFixture[str]) -
     """A workflow command of one line, with its control characters escaped."""
     bad = manifest("bad", changed(KAFKA_TO_KAFKA, "sink.kafka.topik", "50%\nmore"))
     assert main(["validate", "--format", "github", write(file, bad)]) == 1
-    line, _ = capsys.readouterr().out.splitlines()
+    line, *_ = capsys.readouterr().out.splitlines()
     at = file.read_text().splitlines().index("      topik: '50%") + 1
     assert line == (
         f"::error file={file},line={at},col=7,title=bad%3A InvalidSpec::"
@@ -160,7 +182,7 @@ def test_a_list_is_unwrapped(file: Path, capsys: pytest.CaptureFixture[str]) -> 
     """With the places of its items."""
     listed = {"apiVersion": "v1", "kind": "List", "items": [GOOD, BAD]}
     assert main(["validate", write(file, listed)]) == 1
-    found, last = capsys.readouterr().out.splitlines()
+    found, _, last = capsys.readouterr().out.splitlines()
     lines = file.read_text().splitlines()
     (line,) = [number for number, each in enumerate(lines, 1) if "SELECT DISTINCT" in each]
     column = lines[line - 1].index("sql:") + 1
@@ -179,7 +201,7 @@ def test_folders_patterns_and_files_are_read_once_each(
     (tmp_path / "broken.yaml").write_text("a: [\n")
     pattern = str(tmp_path / "*.yaml")
     assert main(["validate", str(tmp_path), str(tmp_path / "a.yaml"), pattern]) == 1
-    found, last = capsys.readouterr().out.splitlines()
+    found, _, last = capsys.readouterr().out.splitlines()
     assert found.startswith(f"{tmp_path}/broken.yaml:2:1: error: not YAML: ")
     assert last == "3 streams valid, 1 document not read"
 
@@ -250,7 +272,7 @@ def test_what_spark_judges_needs_no_notice_any_more(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pod_templates, "_models", lambda: None)
     spec = changed(KAFKA_TO_KAFKA, "driver.podTemplate", {"spec": {}})
     spec = changed(changed(spec, "source.kafka.topics", ...), "source.kafka.topicPattern", "(?x)a")
-    sql = "SELECT IDENTIFIER('value'), ofTheImage(key) FROM source"
+    sql = "SELECT IDENTIFIER('value') FROM source"
     spec = changed(spec, "transform", {"sql": sql})
     loaded = load(json.dumps(manifest("it", spec)).encode(), "it")
 
@@ -259,10 +281,10 @@ def test_what_spark_judges_needs_no_notice_any_more(monkeypatch: pytest.MonkeyPa
         return sorted(each.message.split(":")[0].split(",")[0] for each in found)
 
     template = "spec.driver.podTemplate"
-    sql_twice = ["spec.transform.sql"] * 2
-    assert not_judged(None) == [template, "spec.source.kafka.topicPattern", *sql_twice]
+    texts = ["spec.source.kafka.topicPattern", "spec.transform.sql"]
+    assert not_judged(None) == [template, *texts]
     assert not_judged(lambda _: []) == [template]
-    assert len(not_judged(lambda _: [Problem("NotJudged", "no class", "notice")])) == 5
+    assert len(not_judged(lambda _: [Problem("NotJudged", "no class", "notice")])) == 4
 
 
 @pytest.mark.parametrize(
@@ -295,8 +317,11 @@ def test_what_spark_judges_needs_no_notice_any_more(monkeypatch: pytest.MonkeyPa
             ["spec.sink.kafka.topc"],
         ),
         (
-            {"source.kafka.topc": "b", "transform.sql": "SELECT valu AS value FROM source"},
-            ["spec.source.kafka.topc", "UnknownColumn"],
+            {
+                "source.kafka.topc": "b",
+                "transform.sql": "SELECT from_json(value, 'a INT') FROM source",
+            },
+            ["spec.source.kafka.topc", "InvalidSql"],
         ),
     ],
 )

@@ -425,11 +425,11 @@ def start(
     named, options = sink_options(spec.sink, environment.secrets, kafka)
     if names is not None:
         options = {**transactions.sink_options(spec, names, longest_transaction_ms), **options}
-    folders = [] if spec.sink.custom is None else spec.sink.custom.partition_by
+    writer = frame.writeStream.format(_format(frame.sparkSession, named))
+    if spec.sink.custom is not None and spec.sink.custom.partition_by:
+        writer = writer.partitionBy(*spec.sink.custom.partition_by)  # memory refuses an empty list
     return (
-        frame.writeStream.format(_format(frame.sparkSession, named))
-        .partitionBy(*folders)
-        .queryName(query_name(spec, stream))
+        writer.queryName(query_name(spec, stream))
         .options(**options)
         .options(**trigger_options(spec))
         .option("checkpointLocation", location)

@@ -326,10 +326,10 @@ SOURCES_AND_SINKS = (
                    CAST(CAST(value AS STRING) AS INT) % 2 = 0 AS even
             FROM source""",
         expected=(
-            ("shop=a/Even=false", '{"n":1}'),
-            ("shop=b/Even=true", '{"n":2}'),
-            ("shop=a/Even=false", '{"n":3}'),
-            ("shop=__HIVE_DEFAULT_PARTITION__/Even=true", '{"n":4}'),
+            ("shop=a/even=false", '{"n":1}'),
+            ("shop=b/even=true", '{"n":2}'),
+            ("shop=a/even=false", '{"n":3}'),
+            ("shop=__HIVE_DEFAULT_PARTITION__/even=true", '{"n":4}'),
         ),
     ),
 )

@@ -44,9 +44,10 @@ class KubeletServer:
             lines = source.get(place, [])
             if "tailLines" in request.query and sent == 0:
                 sent = max(0, len(lines) - int(request.query["tailLines"]))
-            for line in lines[sent:]:
+            new = lines[sent:]  # while these are sent, others may come
+            sent += len(new)
+            for line in new:
                 await response.write(f"{line}\n".encode())
-            sent = len(lines)
             if request.query.get("follow") != "true":
                 return response
             await asyncio.sleep(0.05)

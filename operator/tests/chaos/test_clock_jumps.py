@@ -14,7 +14,7 @@ from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import CONTINUOUS, REAL_TIME
 from testkit.wait import wait_for
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 HOUR = 3600
 # Without an interval a batch follows the other, and nothing is timed.

@@ -253,7 +253,7 @@ async def test_a_stream_that_replaces_another_is_rolled_back_by_its_own_record(
         }
         assert dead == set()
         assert await rolled_back()
-        assert (await space.condition("Ready"))["status"] == "True"
+        await space.wait_ready()
         assert await space.get(kinds.CLAIM, naming.checkpoint_claim_name(samples.NAME)) is not None
 
 

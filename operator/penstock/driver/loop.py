@@ -313,7 +313,6 @@ class Loop:
             self._runtime.requested_size,
             self._runtime.offsets(),
             None if commit is None else commit.at,
-            unhandled=self._runtime.unhandled(observation),
             repartitions_state=repartitions_state,
         )
         self._metrics.set_report(report)

@@ -26,7 +26,7 @@ from penstock.contract.driver_report import (
 from penstock.contract.sizing import Size
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import DEAD_LETTER, Failure, StreamWarning
-from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.offsets import Offsets, lag
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.supervision.next_action import (
@@ -56,6 +56,8 @@ class ReportBuilder:
         self._failure: LastFailure | None = None
         self._next_retry_time: datetime | None = None
         self._last_repair: LastRepair | None = None
+        self._handled: tuple[Offsets | None, int] = None, 0
+        """What a batch after these commits has handled, at most."""
 
     def record(self, events: Iterable[Event], action: Action) -> None:
         """Remembers, logs and counts what has happened, and the action that was decided on."""
@@ -123,14 +125,12 @@ class ReportBuilder:
         offsets: tuple[Offsets, Offsets] | None,
         committed_at: float | None = None,
         *,
-        unhandled: int | None = None,
         repartitions_state: bool = False,
     ) -> DriverReport:
         """The report for this moment.
 
         `requested` is the size that Spark was asked for, `offsets` the committed and the newest
-        offsets of a Kafka source, `committed_at` the time of the last commit since 1970,
-        `unhandled` the records that the query has not handled.
+        offsets of a Kafka source, `committed_at` the time of the last commit since 1970.
         """
         self._next_retry_time = self._on_wall_clock(state.retry_at)
         committed, omitted = committed_offsets(offsets[0]) if offsets else (None, None)
@@ -152,7 +152,7 @@ class ReportBuilder:
             proved=state.history.proved,
             query_runs=state.query_runs and query_state is not QueryState.STOPPING,
             repartitions_state=repartitions_state,
-            lag=unhandled,
+            lag=self._unhandled(observation, offsets),
             committed_offsets=committed,
             committed_offsets_omitted=omitted,
             warning=_reported(observation.warning) if observation.has_query else None,
@@ -161,6 +161,23 @@ class ReportBuilder:
             next_retry_time=self._next_retry_time,
             last_repair=self._last_repair,
         )
+
+    def _unhandled(
+        self, observation: Observation, offsets: tuple[Offsets, Offsets] | None
+    ) -> int | None:
+        """Records of the source that the query has not handled: lag without what a batch has read.
+
+        The commits of the observation are older than what it says of the batch, and so none of its
+        records counts twice. Spark forgets at the end of a batch, before its commit, what it read.
+        """
+        if offsets is None or observation.offsets is None or not observation.has_query:
+            self._handled = None, 0
+            return None
+        committed, of_batch = observation.offsets, observation.activity.handled
+        if committed == self._handled[0]:
+            of_batch = max(of_batch, self._handled[1])
+        self._handled = committed, of_batch
+        return max(0, lag(committed, offsets[1]) - of_batch)
 
     def _on_wall_clock(self, retry_at: float | None) -> datetime | None:
         """The time of the next attempt. It changes with the attempt, or with the clock."""

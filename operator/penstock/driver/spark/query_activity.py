@@ -32,7 +32,7 @@ class Activity:
     """Running tasks, in a mode where each partition always has one; else None."""
     waiting_tasks: int
     """Of the same stages, the tasks that wait for a core."""
-    handled: int = 0
+    handled: int
     """Records that a batch of real-time mode, which may take minutes, has read and passed on so
     far, by Kafka's offsets: Spark counts the records, RecordInHand.java what lies between them. 0
     on a laptop, where they are counted when a task ends, and in the other modes, which commit soon.
@@ -46,6 +46,7 @@ NO_ACTIVITY = Activity(
     confirmed_running=False,
     active_tasks=None,
     waiting_tasks=0,
+    handled=0,
 )
 
 

@@ -34,7 +34,7 @@ from penstock.driver.kafka import held_records
 from penstock.driver.kafka.consumer_group import ConsumerGroup
 from penstock.driver.kafka.dead_letters import DeadLetterTopic
 from penstock.driver.kafka.held_records import Holds
-from penstock.driver.kafka.offsets import Offsets, lag
+from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.partition_choice import ChosenPartitions, choose
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
@@ -135,9 +135,6 @@ class QueryRuntime:
         """Of the schemas with which that query reads records."""
         self._query: StreamingQuery | None = None
         self._completed = False
-        self._handled: tuple[Offsets | None, int] = None, 0
-        """The most records that a batch after these commits is known to have handled: Spark forgets
-        them at its end, before its own commit."""
         self._repair_plans: list[RepairPlan] = []
         self._batches = BatchReader()
 
@@ -263,22 +260,6 @@ class QueryRuntime:
         if source is None or not holds:
             return None
         return held_records.warning(holds, time.monotonic(), source.bootstrap_servers)
-
-    def unhandled(self, observation: Observation) -> int | None:
-        """Records of the source that the query has not handled: lag without what a batch has read.
-
-        The commits of the observation are older than what it says of the batch, and so none of its
-        records counts twice. None without a query, and if the source has no offsets or does not
-        answer.
-        """
-        offsets, committed = self.offsets(), observation.offsets
-        if offsets is None or committed is None or not self.has_query:
-            return None
-        of_batch = observation.activity.handled
-        if committed == self._handled[0]:
-            of_batch = max(of_batch, self._handled[1])
-        self._handled = committed, of_batch
-        return max(0, lag(committed, offsets[1]) - of_batch)
 
     def take_warning(self) -> StreamWarning | None:
         """What has happened to the running stream, once: lost records, or why executors ended."""
@@ -533,7 +514,6 @@ class QueryRuntime:
         """Starts the query that `check_query` has planned."""
         assert self._frame is not None
         self._failed_write()  # of the query before, which is over
-        self._handled = None, 0
         self._query = query.start(
             self._frame,
             self._stream.spec,

@@ -57,6 +57,27 @@ def test_committed_offsets_are_numbers_that_wait_for_the_interval() -> None:
     assert is_due(further, RUNNING, NUMBERS_INTERVAL_SECONDS)
 
 
+def test_the_lag_leaves_out_what_a_batch_has_read_and_nothing_twice() -> None:
+    reports = ReportBuilder("hash", Metrics())
+
+    def lag(committed: int, handled: int, *, has_query: bool = True) -> int | None:
+        known = {"in": {0: committed}}
+        seen = replace(
+            UP, offsets=known, has_query=has_query, activity=replace(UP.activity, handled=handled)
+        )
+        # The newest commit may be one that the observation has not seen.
+        newest = ({"in": {0: committed + 20}}, {"in": {0: 40}})
+        return reports.build(QueryState.RUNNING, "", State(), seen, None, newest).lag
+
+    assert lag(10, 20) == 10
+    assert lag(10, 0) == 10  # the batch has ended, and its commit is to come
+    assert lag(30, 0) == 10
+    assert lag(30, 5) == 5
+    assert lag(30, 15) == 0  # the newest offsets are older
+    assert lag(30, 0, has_query=False) is None
+    assert lag(30, 0) == 10  # another query reads them again
+
+
 def test_committed_offsets_are_ordered_and_bounded() -> None:
     offsets, omitted = committed_offsets({"b": {1: 3, 0: 2}, "a": {10: 1, 9: 0}})
     assert [(each.topic, each.partition, each.offset) for each in offsets] == [

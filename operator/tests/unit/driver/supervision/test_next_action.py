@@ -710,7 +710,8 @@ def test_each_field_that_is_observed_is_read() -> None:
                 **{**vars(plain), "activity": ReadActivity(**vars(plain.activity))}
             )
             following = after(state, seen, policy)
-            reports.build(*describe(following, seen, policy), following, seen, None, None)
+            offsets = ({"in": {0: 1}}, {"in": {0: 2}})
+            reports.build(*describe(following, seen, policy), following, seen, None, offsets)
             state = following
     after(CHECKED, ReadObservation(**vars(UP)), POLICY)
     observed = [*fields(Observation), *fields(Activity)]

@@ -109,6 +109,7 @@ NESTED = (
         "SELECT current_timestamp FROM (SELECT timestamp AS current_timestamp FROM source)", "CAUSR"
     ),
     Query("SELECT value FROM source WHERE timestamp > current_date", "AUSR"),
+    Query("SELECT current_date FROM source WHERE EXISTS (SELECT 1 FROM range(3))", "AUSR"),
     Query(
         "SELECT value FROM source WHERE (SELECT max(id) FROM range(3)) > unix_timestamp()", "AUSR"
     ),

@@ -223,7 +223,11 @@ class _Judge:
     def _times(self, root: exp.Expr) -> frozenset[str]:
         """The functions without parentheses that certainly no column hides."""
         ctes = {each.alias.lower() for each in root.find_all(exp.CTE)}
-        tables = {each.name.lower() for each in root.find_all(exp.Table)}
+        tables = {
+            each.name.lower()
+            for each in root.find_all(exp.Table)
+            if not (isinstance(each.this, exp.Anonymous) and each.this.name.lower() == "range")
+        }
         if self._source is None or tables - ctes - {SOURCE_VIEW}:
             return frozenset()
         named = {

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import random
 import signal
+import statistics
 import string
 import time
 from collections.abc import Awaitable, Iterator
@@ -77,6 +78,7 @@ async def test_a_tenant_who_tries_everything_harms_no_other(
     record_figure: RecordFigure,
 ) -> None:
     """While the tenant writes, and while another operator takes all of it over."""
+    wrote: list[float] = []
     took: list[float] = []
     cores = itertools.cycle((2, 3))
 
@@ -84,6 +86,7 @@ async def test_a_tenant_who_tries_everything_harms_no_other(
         """An edit by the other tenant, until its status shows it."""
         begun = time.monotonic()
         await space.apply(executor={"cores": next(cores)})
+        written = time.monotonic()
         stream = await space.get(kinds.STREAM, samples.NAME)
         assert stream is not None
         generation = stream["metadata"]["generation"]
@@ -92,7 +95,8 @@ async def test_a_tenant_who_tries_everything_harms_no_other(
             return bool((await space.status()).get("observedGeneration") == generation)
 
         await wait_for_async("the edit in the status", seen, _HANGS_SECONDS)
-        took.append(time.monotonic() - begun)
+        took.append(time.monotonic() - written)
+        wrote.append(written - begun)
 
     await space.apply(executor={"cores": 1})
     await edit()
@@ -108,7 +112,9 @@ async def test_a_tenant_who_tries_everything_harms_no_other(
         await edit()
         await edit()
         peaks += [each.peak_bytes() for each in operators]
-        record_figure("seconds until an edit was in the status, at most", max(took))
+        record_figure("seconds until the API server had taken an edit, at most", max(wrote))
+        record_figure("seconds from there to the status, in the median", statistics.median(took))
+        record_figure("seconds from there to the status, at most", max(took))
         record_figure("MiB of an operator, at most", max(peaks) >> 20)
         assert max(peaks) < _LIMIT
 

@@ -298,7 +298,7 @@ RING_1 = (
     Bad(
         {"trigger.continuous.checkpointInterval": "soon"},
         "spec.trigger.continuous.checkpointInterval",
-        "not a duration: write for example 500ms, 1s, 5m or 24h",
+        "not a duration: write for example 500ms, 5m or 24h",
     ),
     Bad(
         {"trigger.continuous.checkpointInterval": "0 seconds"},
@@ -317,7 +317,7 @@ RING_1 = (
     ),
     Bad(
         {"trigger": {"microBatch": {"interval": "1 week"}}}, "spec.trigger.microBatch.interval",
-        "not a duration: write for example 500ms, 1s, 5m or 24h",
+        "not a duration: write for example 500ms, 5m or 24h",
     ),
     Bad({f"{DRIVER_LIMITS}.memory": "lots"}, f"spec.{DRIVER_LIMITS}.memory", "for example 512Mi"),
     Bad({f"{DRIVER_LIMITS}.memory": "1gb"}, f"spec.{DRIVER_LIMITS}.memory", "for example 512Mi"),

@@ -27,7 +27,7 @@ _NUMBER_AND_UNIT = (
     r"[0-9]{1,9}(\.[0-9]{1,3})? ?(ms|millis|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?)"
 )
 DURATION_PATTERN = rf"^{_NUMBER_AND_UNIT}( ?{_NUMBER_AND_UNIT})*$"
-NOT_A_DURATION = "not a duration: write for example 500ms, 1s, 5m or 24h"
+NOT_A_DURATION = "not a duration: write for example 500ms, 5m or 24h"
 # What turns Spark's spelling into that of Kubernetes, in this order. CEL does the same with
 # replace(), because its duration() reads only the latter.
 SPARK_TO_KUBERNETES = (

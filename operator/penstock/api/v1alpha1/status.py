@@ -272,9 +272,8 @@ class StreamStatus(Report):
     )
     lag: int | None = Field(
         None,
-        description="Records that the query has not handled: it has not committed them, nor read "
-        "them in a batch of real-time mode that runs. Updated every thirty seconds, or more "
-        "rarely.",
+        description="Records that the query has not handled. Updated every thirty seconds, or "
+        "more rarely.",
     )
     committed_offsets: list[CommittedOffset] | None = Field(
         None,

@@ -417,7 +417,7 @@ EXPLAINED = [
     ("spec.transform.functions.expression", "A Spark SQL expression over the parameters"),
     ("spec.sink.kafka.sasl.mechanism", "PLAIN sends the password unencrypted"),
     ("status.conditions.reason", "CamelCase"),
-    ("status.lag", "Records between"),
+    ("status.lag", "Records that the query has not handled"),
 ]
 
 

@@ -215,6 +215,9 @@ async def test_a_stream_that_replaces_another_is_rolled_back_by_its_own_record(
         is_own = Object(owner).is_owned_by(Object(stream).uid)
         return pod if is_own and Object(pod).is_owned_by(Object(owner).uid) else None
 
+    async def runs() -> bool:
+        return bool((await space.condition("Ready")).get("status") == "True")
+
     async def recorded() -> bool:
         return (await space.status()).get("rollout", {}).get("lastReadyRevision") is not None
 
@@ -253,7 +256,7 @@ async def test_a_stream_that_replaces_another_is_rolled_back_by_its_own_record(
         }
         assert dead == set()
         assert await rolled_back()
-        await space.wait_ready()
+        await wait_for_async("the spec of before Ready", runs)
         assert await space.get(kinds.CLAIM, naming.checkpoint_claim_name(samples.NAME)) is not None
 
 

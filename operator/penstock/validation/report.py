@@ -74,7 +74,7 @@ def as_text(finding: FileFinding) -> str:
     """One line for people; editors recognise the place at its start."""
     place = f"{finding.file}:{finding.line}:{finding.column}"
     stream = f"{finding.stream}: " if finding.stream else ""
-    return f"{place}: {finding.severity}: {stream}{_printable(finding.message)}"
+    return f"{place}: {finding.severity}: {_printable(stream + finding.message)}"
 
 
 def scope(report: ValidationReport) -> list[str]:

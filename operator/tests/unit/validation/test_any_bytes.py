@@ -86,6 +86,10 @@ def _everything(data: bytes) -> None:
     json.loads(as_sarif(report))
 
 
+def test_a_name_of_several_lines() -> None:
+    _everything(json.dumps(manifest("a\nb", {})).encode())
+
+
 @_fuzz
 @given(st.binary(max_size=300))
 def test_any_bytes(data: bytes) -> None:

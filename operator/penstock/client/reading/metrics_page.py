@@ -20,7 +20,7 @@ def parse_metrics(page: str) -> DriverMetrics | None:
     except ValueError:
         return None
     committed = found.get("last_epoch_commit_timestamp_seconds")
-    lag = found.get("unhandled_records", found.get("lag_records"))  # of a driver of an older image
+    lag = found.get("unhandled_records")
     count = found.get(f"{_LATENCY}_count")
     return DriverMetrics(
         last_commit=datetime.fromtimestamp(committed, UTC) if committed else None,

@@ -28,6 +28,7 @@ from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.fake_kubelet import Kubelet
 from testkit.driver.hosts_file import HostsFile
 from testkit.driver.in_process_driver import InProcessDriver, running
+from testkit.driver.metric_samples import numbers
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import MICRO_BATCH, kafka_to_kafka, stream
@@ -249,11 +250,6 @@ def test_a_long_batch_has_handled_what_it_has_passed_on(
         trigger = {"realTime": {"batchDuration": duration}}
         return number_flow(topics, source, sink, trigger, sparkConf=POLLING, executor=SMALL)
 
-    def numbers_of(driver: InProcessDriver) -> dict[str, float | None]:
-        names = ("lag_records", "unhandled_records")
-        read = driver.metrics.registry.get_sample_value
-        return {name: read(f"penstock_driver_{name}") for name in names}
-
     where, api = pod(kubelet, tmp_path), Api(kubelet.url, "payments")
     with running(flow("5s"), jvm, where, api=api) as driver:
         driver.wait_committed(100)
@@ -267,10 +263,11 @@ def test_a_long_batch_has_handled_what_it_has_passed_on(
         topics.wait_received(sink, range(400, 800))
         # A record, a marker, an aborted record and its marker, for each of a hundred.
         uncommitted = 300 + 400 + 300
-        driver.wait("all seen", lambda _: numbers_of(driver)["lag_records"] == uncommitted)
+        driver.wait("all seen", lambda _: numbers(driver.metrics).get("lag_records") == uncommitted)
         driver.wait("all handled again", lambda report: report.lag == 0)
         assert driver.last.epoch == committed
-        assert numbers_of(driver) == {"lag_records": uncommitted, "unhandled_records": 0}
+        found = numbers(driver.metrics)
+        assert (found["lag_records"], found["unhandled_records"]) == (uncommitted, 0)
 
 
 def test_an_executor_that_cannot_reach_the_broker_is_replaced(

@@ -22,6 +22,13 @@ def test_the_crd_is_small_enough_for_client_side_apply() -> None:
     assert len(crd.to_yaml()) < MAX_BYTES
 
 
+def test_no_tool_prunes_the_crd_with_its_manifest() -> None:
+    """With it would go every stream of the cluster."""
+    annotations = crd.crd()["metadata"]["annotations"]
+    assert annotations["kustomize.toolkit.fluxcd.io/prune"] == "disabled"
+    assert "Prune=false" in annotations["argocd.argoproj.io/sync-options"]
+
+
 @pytest.mark.parametrize("part", ["spec", "status"])
 def test_every_field_has_a_description(part: str) -> None:
     """`kubectl explain` shows it."""

@@ -38,7 +38,7 @@ def with_pattern(pattern: str, topic: str) -> dict[str, Any]:
 
 
 PATTERNS = {
-    "a group repeated": with_pattern("(a+)+b", "a" * 28),
+    "a group repeated": with_pattern("(a+)+b", "a" * 60),
     "what may be left out": with_pattern("a?" * 28 + "a" * 28, "a" * 28 + "b"),
     "stars": with_pattern("a*" * 100 + "b", "a" * 249),
     "many ranges": with_pattern("[" + "\u0100-\uffff" * 300 + "]", "a"),

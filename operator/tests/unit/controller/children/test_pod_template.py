@@ -144,6 +144,17 @@ def test_secrets_are_mounted_with_the_keys_that_are_used() -> None:
         assert mount["readOnly"] is True
 
 
+def test_a_secret_of_strimzi_is_mounted_with_its_own_keys() -> None:
+    own = {"name": "user", "certKey": "user.crt", "keyKey": "user.key"}
+    source = {"kafka": {**SECURED["kafka"], "tls": {"clientSecret": own}}}
+    (volume,) = (
+        each
+        for each in template(source=source)["spec"]["volumes"]
+        if each.get("secret", {}).get("secretName") == "user"
+    )
+    assert [it["key"] for it in volume["secret"]["items"]] == ["user.crt", "user.key"]
+
+
 def test_no_environment_holds_a_secret() -> None:
     assert "secretKeyRef" not in json.dumps(template(source=SECURED))
 

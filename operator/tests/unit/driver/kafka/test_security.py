@@ -149,6 +149,22 @@ def test_certificates() -> None:
     assert made["kafka.ssl.keystore.key"] == "${secret:/etc/penstock-secrets/client:tls.key}"
 
 
+def test_the_keys_of_a_secret_of_strimzi(tmp_path: Path) -> None:
+    """A KafkaUser's Secret has user.crt and user.key; where one is missing, the way out is said."""
+    own = {"name": "client", "certKey": "user.crt", "keyKey": "user.key"}
+    made = options(tls={**TLS, "clientSecret": own})
+    chain, key = made["kafka.ssl.keystore.certificate.chain"], made["kafka.ssl.keystore.key"]
+    assert chain == "${secret:/etc/penstock-secrets/client:user.crt}"
+    assert key == "${secret:/etc/penstock-secrets/client:user.key}"
+    (tmp_path / "ca").mkdir()
+    (tmp_path / "ca" / "ca.crt").write_text("c")
+    (tmp_path / "client").mkdir()
+    (tmp_path / "client" / "user.crt").write_text("c")
+    named = stream(kafka_source(tls={**TLS, "clientSecret": {"name": "client"}}))
+    with pytest.raises(DriverError, match="certKey and keyKey"):
+        check_secrets(named.spec, tmp_path)
+
+
 def test_secret_options() -> None:
     name = {"name": "other", "key": "rack"}
     made = options(secretOptions={"kafka.client.rack": name})

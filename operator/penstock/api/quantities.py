@@ -22,7 +22,8 @@ _FACTORS = {
 NOT_A_SIZE = "not a size of 1Mi or more: write for example 512Mi or 2Gi"
 NOT_CPU = "not an amount of CPU: write for example 500m or 2"
 
-# One or more of a number and a unit: "500ms", "1m30s", "1.5h", "1 minute 30 seconds".
+# One or more of a number and a unit: "500ms", "1m30s", "1.5h", "1 minute 30 seconds". No days and
+# weeks, although Spark has them: the API server compares durations, and CEL's end at hours.
 _NUMBER_AND_UNIT = (
     r"[0-9]{1,9}(\.[0-9]{1,3})? ?(ms|millis|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?)"
 )

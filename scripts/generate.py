@@ -28,6 +28,8 @@ DASHBOARDS = ROOT / "charts" / "penstock" / "files" / "dashboards"
 def generated() -> dict[Path, str]:
     text = crd.to_yaml()
     values = chart.with_version((CHART / "values.yaml").read_text(), __version__)
+    values = chart.with_settings(values)
+    schema = CHART / "values.schema.json"
     return {
         ROOT / "crds" / "penstock.dev_continuousstreams.yaml": text,
         # kustomize reads no file outside its folders.
@@ -36,6 +38,9 @@ def generated() -> dict[Path, str]:
         ROOT / "operator" / "penstock" / "api" / "v1alpha1" / "crd.yaml": text,
         # A chart can only read files inside it.
         CHART / "files" / "continuousstreams.yaml": text,
+        CHART / "templates" / "_settings.tpl": chart.settings_template(),
+        # The operator's settings; the rest is written by hand.
+        schema: chart.with_schema(schema.read_text()),
         # The version; the rest is written by hand.
         CHART / "Chart.yaml": chart.with_version((CHART / "Chart.yaml").read_text(), __version__),
         CHART / "values.yaml": values,

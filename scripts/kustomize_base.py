@@ -28,7 +28,19 @@ def render(helm: Path) -> str:
     options = (f"--namespace={NAMESPACE}", "--set=crds.install=false", "--skip-tests")
     rendered = run([helm, "template", "penstock", CHART, *options])
     objects = [_without_helm(document) for document in yaml.safe_load_all(rendered) if document]
-    return _HEAD + yaml.safe_dump_all(objects, sort_keys=False)
+    return _HEAD + yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a text of several lines, such as the operator's settings, as lines."""
+
+
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+    ),
+)
 
 
 def _without_helm(value: Any) -> Any:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
-from datetime import timedelta
+from contextlib import nullcontext
 from functools import partial
 from importlib import resources
 from io import TextIOWrapper
-from math import inf
+from pathlib import Path
 
 # The exit code that shells report for a command that SIGINT ended.
 INTERRUPTED = 130
@@ -21,15 +19,11 @@ INTERRUPTED = 130
 try:  # it takes a second, and somebody may press Ctrl-C meanwhile
     from penstock import DISTRIBUTION, __version__, how_to_install
     from penstock.client import arguments as client_arguments
-    from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
+    from penstock.contract.operator_settings import PodSecurity
     from penstock.local import options as run_options
     from penstock.local import replay_options
-    from penstock.validation.rules.pod_security import PodSecurity
 except KeyboardInterrupt:
     sys.exit(INTERRUPTED)
-
-# The contract's NUMBERS_INTERVAL_SECONDS, whose module takes long to import.
-_NUMBERS_INTERVAL = timedelta(seconds=30)
 
 _EPILOG = """
 Use "penstock COMMAND --help" for more information about a command.
@@ -143,7 +137,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
         action="store_true",
         help=f"let Spark analyze the queries too; requires Java 17 and {DISTRIBUTION}[driver]",
     )
-    _add_pod_security(validate, "the operator's chart value podSecurity")
+    validate.add_argument(
+        "--pod-security",
+        choices=[str(each) for each in PodSecurity],
+        default=str(PodSecurity.RESTRICTED),
+        help="the operator's chart value podSecurity (default: restricted)",
+    )
     validate.set_defaults(command=_validate)
 
     for each in client_arguments.COMMANDS:
@@ -158,16 +157,24 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
     operator = _add_command(commands, "operator", "run the operator", _OPERATOR_DESCRIPTION)
     operator.add_argument(
-        "--default-image",
+        "--settings",
+        type=Path,
         required=True,
-        metavar="IMAGE",
-        help="image of streams without spec.image",
+        metavar="FILE",
+        help="YAML with the settings, which are the chart's values of the same names",
     )
     operator.add_argument(
-        "--log-level",
-        choices=["DEBUG", "INFO", "WARNING", "ERROR"],
-        default="INFO",
-        help="of the log (default: INFO)",
+        "--own-namespace",
+        default="",
+        metavar="NAME",
+        help="namespace that the operator runs in; streams in it are refused",
+    )
+    operator.add_argument(
+        "--lease",
+        default="",
+        metavar="NAME",
+        help="Lease in --own-namespace by which one of several operators acts "
+        "(default: this is the only operator)",
     )
     operator.add_argument(
         "--health-port",
@@ -183,166 +190,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
         metavar="PORT",
         help="port of /metrics (default: 9090)",
     )
-    watched = operator.add_mutually_exclusive_group()
-    watched.add_argument(
-        "--namespace",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="watch only this namespace; may be repeated (default: all namespaces)",
-    )
-    watched.add_argument(
-        "--namespace-selector",
-        type=_label_selector,
-        default="",
-        metavar="SELECTOR",
-        help="watch only the namespaces with these labels, as kubectl --selector has them",
-    )
-    operator.add_argument(
-        "--own-namespace",
-        default="",
-        metavar="NAME",
-        help="namespace that the operator runs in; streams in it are refused",
-    )
-    operator.add_argument(
-        "--class-name",
-        default="",
-        metavar="NAME",
-        help="act on the streams with this spec.className (default: on those without one)",
-    )
-    operator.add_argument(
-        "--lease",
-        default="",
-        metavar="NAME",
-        help="Lease in --own-namespace by which one of several operators acts "
-        "(default: this is the only operator)",
-    )
-    for option, seconds, what in (
-        ("--lease-duration", 15, "without a renewal for so long, another operator takes over"),
-        ("--renew-deadline", 10, "without one for so long, the one that acts stops to write"),
-        ("--retry-period", 2, "how often the Lease is renewed, or asked for"),
-    ):
-        operator.add_argument(
-            option,
-            type=_one_or_more,
-            default=seconds,
-            metavar="SECONDS",
-            help=f"{what} (default: {seconds})",
-        )
-    _add_pod_security(operator, "Pod Security Standard that pod templates must meet")
-    operator.add_argument(
-        "--fixed-user",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="run drivers as user 185, and not as whom the cluster chooses (default: yes)",
-    )
-    operator.add_argument(
-        "--network-policies",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="create a NetworkPolicy for each stream (default: yes)",
-    )
-    operator.add_argument(
-        "--metrics-from",
-        type=json.loads,
-        default=[],
-        metavar="JSON",
-        help="list of NetworkPolicyPeers that may read the drivers' metrics (default: everyone)",
-    )
-    operator.add_argument(
-        "--numbers-interval",
-        type=_numbers_interval,
-        default=_NUMBERS_INTERVAL,
-        metavar="SECONDS",
-        help="how often a status gets new numbers, if nothing else changes (default: 30, as often "
-        "as drivers report)",
-    )
-    operator.add_argument(
-        "--spark-image-max-unavailable",
-        type=_one_or_more,
-        default=3,
-        metavar="N",
-        help="how many of the streams that name no image get another default image at the same "
-        "time (default: 3)",
-    )
-    operator.add_argument(
-        "--max-concurrent-reconciles",
-        type=_one_or_more,
-        default=64,
-        metavar="N",
-        help="how many streams are reconciled at once (default: 64)",
-    )
-    operator.add_argument(
-        "--max-concurrent-reconciles-per-namespace",
-        type=_one_or_more,
-        default=8,
-        metavar="N",
-        help="how many of those may be of one namespace (default: 8)",
-    )
-    operator.add_argument(
-        "--stream-qps",
-        type=_more_than_zero,
-        default=0.5,
-        metavar="N",
-        help="how often one stream is reconciled in a second, edits apart (default: 0.5)",
-    )
-    operator.add_argument(
-        "--stream-burst",
-        type=_one_or_more,
-        default=5,
-        metavar="N",
-        help="how many times at once, after it was left alone (default: 5)",
-    )
-    operator.add_argument(
-        "--stream-defaults",
-        type=StreamDefaults.from_json,
-        default=NO_DEFAULTS,
-        metavar="JSON",
-        help="fields of the spec for the streams that do not set them",
-    )
     operator.set_defaults(command=_operator)
     return parser
-
-
-def _label_selector(text: str) -> str:
-    """Refuses what the API server would refuse again and again, while nothing is looked after."""
-    from penstock.validation.rules.metadata import is_label_selector
-
-    if text and not is_label_selector(text):
-        raise argparse.ArgumentTypeError(
-            "must be a label selector such as 'streams=yes' or 'team in (data, ml),!legacy', "
-            f"not {text!r}"
-        )
-    return text
-
-
-def _numbers_interval(text: str) -> timedelta:
-    interval = timedelta(seconds=int(text))
-    if interval < _NUMBERS_INTERVAL:
-        raise argparse.ArgumentTypeError(f"must be 30 or more, not {text}: drivers report as often")
-    return interval
-
-
-def _one_or_more(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, not {text}")
-    return int(text)
-
-
-def _more_than_zero(text: str) -> float:
-    with suppress(ValueError):
-        if 0 < float(text) < inf:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"must be a number of more than 0, not {text}")
-
-
-def _add_pod_security(command: argparse.ArgumentParser, what: str) -> None:
-    command.add_argument(
-        "--pod-security",
-        choices=[str(each) for each in PodSecurity],
-        default=str(PodSecurity.RESTRICTED),
-        help=f"{what} (default: restricted)",
-    )
 
 
 def _add_command(
@@ -368,45 +217,20 @@ def _operator(options: argparse.Namespace) -> int:
 
     from penstock.controller.kubernetes.leader_election import LeaseName, Timing
     from penstock.controller.main import run  # imports kopf
-    from penstock.controller.operator_settings import Settings
-    from penstock.controller.work_queue import QueueLimits
-    from penstock.validation.spec_check import judge_defaults
+    from penstock.controller.operator_settings import WrongSettings, read_settings
 
-    for problem in judge_defaults(options.stream_defaults, PodSecurity(options.pod_security)):
-        print(f"--stream-defaults: {problem}", file=sys.stderr)
-        return 2
+    namespace = options.own_namespace
     try:
-        timing = Timing.of(options.lease_duration, options.renew_deadline, options.retry_period)
-    except ValueError as error:
-        print(f"--lease-duration: {error}", file=sys.stderr)
+        settings = read_settings(options.settings, namespace)
+    except WrongSettings as error:
+        print(error, file=sys.stderr)
         return 2
+    times = Timing.of(settings.leader_election)
     run(
-        Settings(
-            default_image=options.default_image,
-            watch_namespaces=tuple(options.namespace),
-            watch_namespace_selector=options.namespace_selector,
-            class_name=options.class_name,
-            stream_defaults=options.stream_defaults,
-            pod_security=PodSecurity(options.pod_security),
-            fixed_user=options.fixed_user,
-            network_policies=options.network_policies,
-            metrics_from=tuple(options.metrics_from),
-            numbers_interval=options.numbers_interval,
-            image_max_unavailable=options.spark_image_max_unavailable,
-            queue=QueueLimits(
-                max_concurrent_reconciles=options.max_concurrent_reconciles,
-                max_concurrent_reconciles_per_namespace=(
-                    options.max_concurrent_reconciles_per_namespace
-                ),
-                stream_qps=options.stream_qps,
-                stream_burst=options.stream_burst,
-            ),
-            namespace=options.own_namespace,
-        ),
+        settings,
         health_port=options.health_port,
         metrics_port=options.metrics_port,
-        lease=LeaseName(options.own_namespace, options.lease, timing) if options.lease else None,
-        log_level=options.log_level,
+        lease=LeaseName(namespace, options.lease, times) if options.lease else None,
     )
     return 0
 

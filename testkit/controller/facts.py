@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import yaml
+
 from penstock import __version__
 from penstock.client.cluster_facts import ClusterFacts, OperatorFacts, StreamFacts, with_objects
 from penstock.cluster import kinds
@@ -12,6 +14,7 @@ from penstock.cluster.kinds import Manifest
 from penstock.cluster.objects import Claim, Event, Lease, Node, Object, StatefulSet
 from penstock.cluster.pods import Pod
 from penstock.cluster.stream import Stream
+from penstock.contract import naming
 from testkit.controller.fake_cluster import KEY, FakeCluster
 
 NODE = "node-1"
@@ -39,13 +42,15 @@ def with_stream(facts: ClusterFacts, **changes: Any) -> ClusterFacts:
 
 
 def operator(
-    *arguments: str,
+    *,
     ready: bool = True,
     version: str = __version__,
     pods: tuple[Pod, ...] = (),
     lease: Lease | None = None,
+    **settings: Any,
 ) -> OperatorFacts:
-    """The operator's deployment as the chart installs it."""
+    """The operator's deployment as the chart installs it. The settings have the file's names."""
+    written = yaml.safe_dump({"sparkImage": "an:image", **settings})
     deployment = {
         "metadata": {
             "name": "penstock-operator",
@@ -54,10 +59,11 @@ def operator(
         },
         "spec": {
             "template": {
+                "metadata": {"annotations": {naming.ANNOTATION_SETTINGS: written}},
                 "spec": {
                     "serviceAccountName": "penstock-operator",
-                    "containers": [{"name": "operator", "args": ["operator", *arguments]}],
-                }
+                    "containers": [{"name": "operator", "args": ["operator", "--lease=penstock"]}],
+                },
             }
         },
         "status": {"readyReplicas": int(ready)},

@@ -9,6 +9,9 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from testkit.controller import samples
 from testkit.kafka.broker import free_ports
@@ -18,14 +21,17 @@ from testkit.kubernetes.api_server import ApiServer
 class OperatorProcess:
     """The operator as its image runs it, watching all namespaces."""
 
-    def __init__(self, server: ApiServer, log: Path, *options: str) -> None:
+    def __init__(self, server: ApiServer, log: Path, *options: str, **settings: Any) -> None:
+        """The settings have the names of the file."""
         self.health, self.metrics = free_ports(2)
         self.log = log
+        file = log.with_suffix(".settings.yaml")
+        file.write_text(yaml.safe_dump({"sparkImage": samples.IMAGE, **settings}))
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [
                     sys.executable, "-m", "penstock.cli", "operator",
-                    f"--default-image={samples.IMAGE}",
+                    f"--settings={file}",
                     f"--health-port={self.health}",
                     f"--metrics-port={self.metrics}",
                     *options,

@@ -281,7 +281,7 @@ def operator_without_leader() -> ClusterFacts:
     cluster = running()
     lease = {"spec": {"holderIdentity": "penstock-0", "renewTime": cluster.clock.text()}}
     cluster.clock.advance(120)
-    return facts_of(cluster, operators=(operator("--lease=penstock", lease=Lease(lease)),))
+    return facts_of(cluster, operators=(operator(lease=Lease(lease)),))
 
 
 def operator_without_rights() -> ClusterFacts:

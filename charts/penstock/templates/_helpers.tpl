@@ -21,27 +21,6 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* A LabelSelector as one text, as kubectl --selector has it. */}}
-{{- define "penstock.labelSelector" -}}
-{{- $requirements := list -}}
-{{- range $key, $value := .matchLabels -}}
-{{- $requirements = append $requirements (printf "%s=%s" $key $value) -}}
-{{- end -}}
-{{- range .matchExpressions -}}
-{{- $values := join "," .values -}}
-{{- if eq .operator "Exists" -}}
-{{- $requirements = append $requirements .key -}}
-{{- else if eq .operator "DoesNotExist" -}}
-{{- $requirements = append $requirements (print "!" .key) -}}
-{{- else if not .values -}}
-{{- fail (printf "watchNamespaceSelector: %s %s needs values" .key .operator) -}}
-{{- else -}}
-{{- $requirements = append $requirements (printf "%s %s (%s)" .key (lower .operator) $values) -}}
-{{- end -}}
-{{- end -}}
-{{- join "," $requirements -}}
-{{- end -}}
-
 {{- define "penstock.selector" -}}
 app.kubernetes.io/name: penstock
 app.kubernetes.io/instance: {{ quote .Release.Name }}

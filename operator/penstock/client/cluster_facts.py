@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
 
 from penstock.api.v1alpha1.status import Condition, LastFailure, StreamStatus
 from penstock.cluster.assessment import RunningParts
@@ -16,7 +21,8 @@ from penstock.cluster.objects import Claim, Event, Lease, Node, Object, Quota, S
 from penstock.cluster.pods import DriverPod, Pod
 from penstock.cluster.stream import Stream, find_condition, holds
 from penstock.contract import naming
-from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS, numbers_interval
+from penstock.contract.driver_report import numbers_interval
+from penstock.contract.operator_settings import OperatorSettings
 from penstock.contract.pod_check import PodCheck
 from penstock.contract.reason_table import Remedy
 
@@ -153,15 +159,19 @@ class OperatorFacts:
         words = containers[0].get("args") if containers else None
         return tuple(map(str, words)) if isinstance(words, list) else ()
 
-    @property
-    def namespaces(self) -> tuple[str, ...]:
-        """The namespaces that it watches; empty: all of them."""
-        return self._values_of("--namespace=")
+    @cached_property
+    def settings(self) -> OperatorSettings:
+        """With which its pods start; the defaults for those of an operator of another version."""
+        annotations = at(self.deployment.manifest, "spec", "template", "metadata", "annotations")
+        written = text(mapping(annotations).get(naming.ANNOTATION_SETTINGS))
+        with suppress(ValidationError, yaml.YAMLError):
+            return TypeAdapter(OperatorSettings).validate_python(yaml.safe_load(written))
+        return OperatorSettings("unknown")
 
     @property
     def namespace_selector(self) -> str:
         """The labels of the namespaces that it watches; empty: it selects none by labels."""
-        return next(iter(self._values_of("--namespace-selector=")), "")
+        return str(self.settings.watch_namespace_selector)
 
     @property
     def selects_unknown(self) -> bool:
@@ -169,24 +179,10 @@ class OperatorFacts:
         return bool(self.namespace_selector) and self.selected is None
 
     @property
-    def class_name(self) -> str:
-        """The class of the streams that it acts on; empty: those without a class."""
-        return next(iter(self._values_of("--class-name=")), "")
-
-    @property
-    def numbers_interval(self) -> timedelta:
-        """How often it writes new numbers into a status, with few streams."""
-        written = self._values_of("--numbers-interval=")[-1:]
-        known = (int(each) for each in written if each.isdecimal())
-        return timedelta(seconds=next(known, NUMBERS_INTERVAL_SECONDS))
-
-    @property
     def lease_name(self) -> str:
         """The name of its Lease, in its namespace; empty if it has none."""
-        return next(iter(self._values_of("--lease=")), "")
-
-    def _values_of(self, flag: str) -> tuple[str, ...]:
-        return tuple(each[len(flag) :] for each in self.arguments if each.startswith(flag))
+        flag = "--lease="
+        return next((it[len(flag) :] for it in self.arguments if it.startswith(flag)), "")
 
     @property
     def service_account(self) -> str:
@@ -196,9 +192,9 @@ class OperatorFacts:
 
     def looks_after(self, namespace: str, class_name: str) -> bool:
         """Whether streams of a class in a namespace are its own."""
-        by_name = not self.namespaces or namespace in self.namespaces
+        by_name = namespace in (self.settings.watch_namespaces or (namespace,))
         by_label = self.selected is None or namespace in self.selected
-        return by_name and by_label and class_name == self.class_name
+        return by_name and by_label and class_name == self.settings.class_name
 
 
 @dataclass(frozen=True, order=True)
@@ -249,7 +245,9 @@ class ClusterFacts:
     def numbers_interval(self, namespace: str, class_name: str) -> timedelta:
         """How often a stream's status gets new numbers; the longest time where it is not known."""
         found = self.operators_of(namespace, class_name)
-        configured = max((each.numbers_interval for each in found), default=_RAREST_NUMBERS)
+        configured = max(
+            (each.settings.numbers_interval for each in found), default=_RAREST_NUMBERS
+        )
         if self.stream_count is None:
             return _RAREST_NUMBERS
         return numbers_interval(configured, self.stream_count)

@@ -21,7 +21,7 @@ from penstock.api.v1alpha1.status import (
 # A change of these numbers alone is reported, and written into the status, at most this often.
 # Prometheus has them sooner. (Fields of DriverReport and of StreamStatus.)
 NUMBERS = ("epoch", "last_commit_time", "lag", "committed_offsets", "committed_offsets_omitted")
-NUMBERS_INTERVAL_SECONDS = 30.0
+NUMBERS_INTERVAL_SECONDS = 30
 # Statuses with new numbers, of all streams: for each one the API server validates a whole stream,
 # which takes it ten milliseconds. So a thousand streams have theirs every thirty seconds.
 _NUMBERS_PER_SECOND = 1000 / 30

@@ -34,6 +34,8 @@ ANNOTATION_FINISHED = f"{GROUP}/finished"
 
 # On a stream: "true" if the operator must not change the stream's objects.
 ANNOTATION_PAUSE = f"{GROUP}/pause-reconciliation"
+# On the operator's own pods: its settings, which are mounted as a file from there.
+ANNOTATION_SETTINGS = f"{GROUP}/settings"
 
 # How the driver learns about its own pod (Kubernetes' downward API, and constants).
 ENV_POD_NAME = "PENSTOCK_POD_NAME"

@@ -46,7 +46,6 @@ def run(
     health_port: int | None = 8080,
     metrics_port: int | None = 9090,
     lease: LeaseName | None = None,
-    log_level: str = "INFO",
 ) -> None:
     """Runs until SIGTERM or SIGINT.
 
@@ -54,7 +53,7 @@ def run(
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
-    logging.basicConfig(level=log_level, handlers=[handler])
+    logging.basicConfig(level=settings.log_level, handlers=[handler])
     # Kopf logs its own start, and aiohttp the kubelet's probes. The reconciler logs what changes.
     for noisy in ("kopf", "aiohttp.access"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
@@ -95,7 +94,7 @@ async def operate(
 ) -> None:
     """Runs the whole operator in this event loop, until `stop` is set or a part of it fails."""
     sys.setrecursionlimit(_RECURSION_LIMIT)
-    queue = WorkQueue(settings.queue)
+    queue = WorkQueue(settings.work_queue)
     election = LeaderElection(configuration, lease) if lease is not None else None
     # Without an election, from the takeover on: the lists before it are no events.
     started = asyncio.Event()
@@ -116,9 +115,10 @@ async def operate(
         if stop.is_set():
             return
         cache, selected = ObjectCache(api), SelectedNamespaces()
+        selector_text = str(settings.watch_namespace_selector)
 
         def is_watched(namespace: str) -> bool:
-            return not settings.watch_namespace_selector or namespace in selected
+            return not selector_text or namespace in selected
 
         def make_reconciler() -> Reconciler:
             return Reconciler(api, cache, metrics, settings, wake=queue.add, is_watched=is_watched)
@@ -130,9 +130,9 @@ async def operate(
             Watch(api, streams, kinds.STREAM, namespace, "", standby.stream_gone)
             for namespace in settings.watch_namespaces or [""]
         ]
-        if wanted := settings.watch_namespace_selector:
+        if selector_text:
             changed = standby.namespace_changed
-            watches.append(Watch(api, selected, kinds.NAMESPACE, "", wanted, changed))
+            watches.append(Watch(api, selected, kinds.NAMESPACE, "", selector_text, changed))
         metrics.show_watches(watch_ages)
 
         def take_over() -> None:
@@ -145,7 +145,7 @@ async def operate(
             async with (
                 _watching(watches, stop),
                 _campaign(election, take_over, metrics.step_back),
-                queue.run(standby.reconcile, settings.queue.max_concurrent_reconciles),
+                queue.run(standby.reconcile, settings.work_queue.max_concurrent_reconciles),
             ):
                 yield
 

@@ -145,7 +145,7 @@ class Reconciler:
         self._now = now
         self._is_watched = is_watched
         self._images = ImageRollout(
-            settings.default_image, settings.image_max_unavailable, self._own_images, now, wake
+            settings.spark_image, settings.spark_image_max_unavailable, self._own_images, now, wake
         )
         metrics.show_images(self._images)
         self._applier = Applier(api, now)
@@ -193,7 +193,7 @@ class Reconciler:
         is_new, known.stops_image = stops and not known.stops_image, stops
         if not is_new:
             return planned
-        event = image_stopped(self._settings.default_image)
+        event = image_stopped(self._settings.spark_image)
         return replace(planned, events=(*planned.events, event))
 
     async def _find(self, key: Key) -> Manifest | None:
@@ -336,14 +336,14 @@ class Reconciler:
         if self._images.needs_revision(key, Stream(raw)):
             await self._in_thread(key, partial(self._images.learn_revision, key, Stream(raw)))
         default_image = self._images.image_for(key, Stream(raw))
-        settings = replace(
-            self._settings, default_image=default_image, numbers_interval=self._numbers_interval()
-        )
+        interval = self._numbers_interval()
         source = content_hash([ObservedStream(raw).without_status, default_image])
         before = self._known[key].parsed
         if before is not None and before[0] == source:
-            return replace(before[1], manifest=raw, numbers_interval=settings.numbers_interval)
+            return replace(before[1], manifest=raw, numbers_interval=interval)
+        settings = replace(self._settings, spark_image=default_image)
         parsed = await self._parse_anew(key, raw, settings)
+        parsed = replace(parsed, numbers_interval=interval)
         if parsed.desired is not None and parsed.judged:
             self._known[key].parsed = (source, replace(parsed, manifest={}))
             self._forget_large(key, parsed.desired)

@@ -9,15 +9,16 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 
 from penstock.cluster.kinds import Key
+from penstock.contract.operator_settings import QueueLimits
 
 log = logging.getLogger(__name__)
 
 # One change of a stream causes several events. A key waits this long to collect them.
 _DEBOUNCE_SECONDS = 0.05
+_DEFAULT_LIMITS = QueueLimits()
 _FIRST_RETRY_SECONDS = 0.5
 _LAST_RETRY_SECONDS = 30.0
 _MANY_KEYS = 10_000
@@ -31,24 +32,6 @@ _RESYNC_SECONDS = 60.0
 Reconcile = Callable[[Key], Awaitable[timedelta | None]]
 
 
-@dataclass(frozen=True)
-class QueueLimits:
-    """What the reconciles of all streams, of one namespace's and of one stream may take."""
-
-    max_concurrent_reconciles: int = 64
-    """How many streams are reconciled at once. Each has up to six requests at once."""
-    max_concurrent_reconciles_per_namespace: int = 8
-    """How many of those may be of one namespace: each may wait for a text to be judged."""
-    stream_qps: float = 0.5
-    """How often one stream is reconciled, in a second: whoever may write a pod of a stream may
-    write it sixty times a second."""
-    stream_burst: int = 5
-    """How many times at once, if the stream was left alone for a while."""
-
-
-DEFAULT_LIMITS = QueueLimits()
-
-
 class WorkQueue:
     """Keys to process, now or later. Call all methods from the event loop's thread.
 
@@ -56,7 +39,7 @@ class WorkQueue:
     ones, has only its share of those that run at once.
     """
 
-    def __init__(self, limits: QueueLimits = DEFAULT_LIMITS) -> None:
+    def __init__(self, limits: QueueLimits = _DEFAULT_LIMITS) -> None:
         self._share = limits.max_concurrent_reconciles_per_namespace
         self._edits, self._others = _Lane(), _Lane()
         self._queued: dict[Key, _Lane] = {}

@@ -14,11 +14,11 @@ from pydantic import ValidationError
 from penstock.api.problem import NOT_JUDGED, Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract.operator_settings import PodSecurity
 from penstock.validation.reading.documents import Document, Loaded, load
 from penstock.validation.reading.files import STDIN, UnreadableFile, expand, read_file
 from penstock.validation.report import FileFinding, ValidationReport
 from penstock.validation.rules import metadata, spec_size
-from penstock.validation.rules.pod_security import PodSecurity
 from penstock.validation.schema_errors import describe_error, find_nulls
 from penstock.validation.spec_check import judge
 from penstock.validation.text_sandbox import JUDGED_FIELDS, judge_texts

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.api.problem import FieldPath, Problem, dotted
@@ -17,12 +17,15 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 
 # Our words for pydantic's types of errors.
 _TYPE_ERRORS = {
-    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "should be an object"),
+    **dict.fromkeys(
+        ("model_type", "model_attributes_type", "dict_type", "dataclass_type"),
+        "should be an object",
+    ),
     "list_type": "should be a list",
     "string_type": "should be a string",
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "should be an integer"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "should be true or false"),
-    "extra_forbidden": "there is no such field",
+    **dict.fromkeys(("extra_forbidden", "unexpected_keyword_argument"), "there is no such field"),
     "missing": "this field is required",
 }
 # Maps whose values may be credentials, so messages never repeat them.
@@ -36,9 +39,7 @@ _MOST_ERRORS = 50
 _KEPT = "podTemplate"
 
 
-def describe_error(
-    error: ValidationError, model: type[BaseModel] = ContinuousStream
-) -> list[Problem]:
+def describe_error(error: ValidationError, model: type = ContinuousStream) -> list[Problem]:
     """Why a resource is not a valid one of the model: its first problems, and the number of all."""
     errors = error.errors(include_url=False, include_context=True)
     found = [
@@ -70,11 +71,11 @@ def _path(error: ErrorDetails) -> FieldPath:
     return tuple(each for each in error["loc"] if each != "[key]")
 
 
-def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
+def _message(error: ErrorDetails, model: type) -> str:
     """One sentence about one field."""
     path, value = _path(error), error["input"]
     where = dotted(path) or "the resource"
-    if error["type"] == "extra_forbidden":
+    if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"{where}: there is no such field{_suggestion(path, model)}"
     text = _text(error)
     if (
@@ -108,7 +109,7 @@ def _own_words(text: str) -> str:
     return text.removeprefix("Input should ")
 
 
-def _suggestion(path: FieldPath, model: type[BaseModel]) -> str:
+def _suggestion(path: FieldPath, model: type) -> str:
     """The field that was probably meant: one with a similar name, or of the same name elsewhere."""
     *parents, last = path
     name = str(last)
@@ -124,8 +125,8 @@ def _suggestion(path: FieldPath, model: type[BaseModel]) -> str:
 
 
 @cache
-def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    return model.model_json_schema(by_alias=True)
+def _schema(model: type) -> dict[str, Any]:
+    return TypeAdapter(model).json_schema()
 
 
 def _fields(path: FieldPath, schema: dict[str, Any]) -> list[str]:

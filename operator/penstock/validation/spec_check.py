@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
+from penstock.contract.operator_settings import PodSecurity
 from penstock.contract.sizing import Size, size, stated_partitions
 from penstock.contract.stream_defaults import ALLOWED, StreamDefaults
 from penstock.validation.rules import (
@@ -18,7 +19,6 @@ from penstock.validation.rules import (
     pod_security,
     pod_templates,
 )
-from penstock.validation.rules.pod_security import PodSecurity
 from penstock.validation.schema_errors import describe_error
 from penstock.validation.text_sandbox import judge_texts
 

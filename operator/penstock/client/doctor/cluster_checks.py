@@ -67,7 +67,7 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
     wanted = {(stream.key.namespace, stream.resource.class_name) for stream in facts.streams}
     for namespace, class_name in sorted(wanted) if facts.operators else ():
         looking_after = facts.operators_of(namespace, class_name)
-        if not any(each.class_name == class_name for each in facts.operators):
+        if not any(each.settings.class_name == class_name for each in facts.operators):
             yield _class_missing(facts.operators, namespace, class_name)
         elif not looking_after:
             yield _not_watched(facts.operators, namespace, class_name)
@@ -84,7 +84,9 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def _not_watched(operators: tuple[OperatorFacts, ...], namespace: str, class_name: str) -> Finding:
-    selectors = {each.namespace_selector for each in operators if each.class_name == class_name}
+    selectors = {
+        each.namespace_selector for each in operators if each.settings.class_name == class_name
+    }
     wanted = " or ".join(sorted(filter(None, selectors)))
     return Finding(
         Severity.PROBLEM,
@@ -101,7 +103,7 @@ def _not_watched(operators: tuple[OperatorFacts, ...], namespace: str, class_nam
 def _class_missing(
     operators: tuple[OperatorFacts, ...], namespace: str, class_name: str
 ) -> Finding:
-    theirs = ", ".join(f"{each.key}: {each.class_name or 'no class'}" for each in operators)
+    theirs = ", ".join(f"{it.key}: {it.settings.class_name or 'no class'}" for it in operators)
     asked = f"have the className {class_name}" if class_name else "name no class"
     return Finding(
         Severity.PROBLEM,

@@ -199,11 +199,11 @@ class Gatherer:
     def _operators_rights(self, operators: Iterable[OperatorFacts]) -> dict[str, tuple[Right, ...]]:
         found: dict[str, tuple[Right, ...]] = {}
         for each in operators:
-            has_policies = "--no-network-policies" not in each.arguments
+            has_policies = each.settings.network_policies.enabled
             needed = rights.OF_OPERATOR + (() if has_policies else rights.WITHOUT_NETWORK_POLICIES)
             wanted = [
                 replace(right, namespace=namespace)
-                for namespace in each.namespaces or ("",)
+                for namespace in each.settings.watch_namespaces or ("",)
                 for right in needed
             ]
             if each.namespace_selector:

@@ -40,7 +40,7 @@ def _unused_config_maps(desired: Revision, children: ObservedChildren) -> tuple[
 def _unwanted_policy(desired: Revision, children: ObservedChildren) -> Ref | None:
     """The NetworkPolicy of a stream whose administrator wants none any more."""
     found = children.network_policy
-    if desired.settings.network_policies or found is None or found.terminating:
+    if desired.settings.network_policies.enabled or found is None or found.terminating:
         return None
     return found.ref if found.is_owned_by(desired.uid) else None
 

@@ -82,10 +82,10 @@ def network_policy(desired: Revision) -> Manifest | None:
     Only its own pods reach the ports of Spark: executors connect to the driver, and, to exchange
     the blocks of a shuffle, to each other. Policies add up: another one may allow more.
     """
-    if not desired.settings.network_policies:
+    if not desired.settings.network_policies.enabled:
         return None
     own_pods = {"matchLabels": {naming.LABEL_STREAM: desired.name}}
-    peers = [dict(each) for each in desired.settings.metrics_from]
+    peers = [dict(each) for each in desired.settings.network_policies.metrics_from]
     return {
         **build_object(kinds.NETWORK_POLICY, desired, naming.driver_name(desired.name)),
         "spec": {

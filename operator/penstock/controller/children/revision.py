@@ -50,7 +50,7 @@ class Revision:
 
     @property
     def image(self) -> str:
-        return self.stream.spec.image or self.settings.default_image
+        return self.stream.spec.image or self.settings.spark_image
 
     @property
     def service_account(self) -> str:
@@ -69,7 +69,7 @@ def resolve(stream: ContinuousStream, raw: Manifest, settings: Settings) -> Revi
 
     `raw` is the stream as it was read, without the operator's defaults.
     """
-    image = stream.spec.image or settings.default_image
+    image = stream.spec.image or settings.spark_image
     text = document(stream.metadata.name, stream.metadata.namespace, raw["spec"], image)
     spec = spec_of_document(raw["spec"], image)
     pod_hash = content_hash(parts_of_pod({**raw["spec"], "image": image}, stream.spec))[:10]

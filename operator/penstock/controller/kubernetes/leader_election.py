@@ -25,6 +25,8 @@ from kubernetes.aio.leaderelection.leaderelection import LeaderElection as Clien
 from kubernetes.aio.leaderelection.leaderelectionrecord import LeaderElectionRecord
 from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
 
+from penstock.contract.operator_settings import ElectionTimes
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -32,30 +34,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of the election: by default those of Kubernetes' own components."""
+    """Seconds of the election."""
 
-    lease: int = 15
+    lease: float
     """Without a renewal for so long, another candidate takes over."""
-    renew_deadline: float = 10.0
+    renew_deadline: float
     """Without a renewal for so long, the leader stops to write. Shorter than `lease`."""
-    retry: float = 2.0
+    retry: float
     """Shorter than `renew_deadline`."""
-    request: float = 4.0
+    request: float
     """Until a request counts as failed."""
 
-    def __post_init__(self) -> None:
-        """Raises ValueError where two could write, or none could renew in time."""
-        if not self.lease > self.renew_deadline > self.retry > 0:
-            raise ValueError(
-                f"the duration of the Lease ({self.lease} s) must be longer than the deadline of a "
-                f"renewal ({self.renew_deadline:g} s), and that longer than the retry period "
-                f"({self.retry:g} s)"
-            )
-
     @classmethod
-    def of(cls, lease: int, renew_deadline: float, retry: float) -> Timing:
+    def of(cls, times: ElectionTimes) -> Timing:
         """With requests that end before another candidate may begin."""
-        return cls(lease, renew_deadline, retry, request=0.8 * (lease - renew_deadline))
+        lease, renew_deadline = times.lease_duration_seconds, times.renew_deadline_seconds
+        return cls(
+            lease,
+            renew_deadline,
+            times.retry_period_seconds,
+            request=0.8 * (lease - renew_deadline),
+        )
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class LeaseName:
 
     namespace: str
     name: str
-    timing: Timing = Timing()
+    timing: Timing = Timing.of(ElectionTimes())  # noqa: RUF009 — a frozen value
 
 
 class LeaderElection:

@@ -20,24 +20,8 @@ _SHORT = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_KEY = rf"((?=.{{1,253}}/){_SUBDOMAIN}/)?{_SHORT}"
 _KEY = re.compile(_LABEL_KEY)
 _VALUE = rf"({_SHORT})?"
-# As k8s.io/apimachinery/pkg/labels parses it, but for numeric comparisons.
-_VALUES = rf"\(\s*({_SHORT}|{_VALUE}(\s*,\s*{_VALUE})+)\s*\)"
-_REQUIREMENT = (
-    rf"(!?\s*{_LABEL_KEY}|{_LABEL_KEY}\s*(==?|!=)\s*{_VALUE}"
-    rf"|{_LABEL_KEY}\s+(in|notin)\s+{_VALUES})"
-)
-_LABEL_SELECTOR = re.compile(rf"\s*{_REQUIREMENT}\s*(,\s*{_REQUIREMENT}\s*)*")
 _MOST_ANNOTATION_BYTES = 256 * 2**10
 _A_NAME = "characters of a-z, 0-9 and -, and begins and ends with a letter or a digit"
-
-
-def is_label_selector(text: str) -> bool:
-    """Whether Kubernetes takes a text as a label selector.
-
-    >>> is_label_selector("team in (data, ml), !legacy"), is_label_selector("team in data")
-    (True, False)
-    """
-    return _LABEL_SELECTOR.fullmatch(text) is not None
 
 
 def _check_key(key: str) -> None:

@@ -8,20 +8,11 @@ server. A field is judged as the template has it, also where Penstock's own valu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from typing import Any
 
 from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
-
-
-class PodSecurity(StrEnum):
-    """The Pod Security Standards."""
-
-    RESTRICTED = "restricted"
-    BASELINE = "baseline"
-    PRIVILEGED = "privileged"
-
+from penstock.contract.operator_settings import PodSecurity
 
 _SAFE_CAPABILITIES = frozenset(
     ("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD",

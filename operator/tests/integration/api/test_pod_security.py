@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from penstock.contract.operator_settings import PodSecurity
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.controller.children.stateful_set import driver_stateful_set
-from penstock.validation.rules.pod_security import PodSecurity, find_violations
+from penstock.validation.rules.pod_security import find_violations
 from testkit.controller import samples
 from testkit.errors import KubectlError
 from testkit.kubernetes.api_server import api_server

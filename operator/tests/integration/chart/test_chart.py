@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,13 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock import cli
 from penstock.client.reading import rights
 from penstock.contract import naming
-from penstock.controller import main
+from penstock.contract.operator_settings import ElectionTimes, QueueLimits
 from penstock.controller.children.stateful_set import driver_stateful_set
-from penstock.controller.operator_settings import Settings
-from penstock.controller.work_queue import QueueLimits
+from penstock.controller.operator_settings import Settings, read_settings
 from scripts import kustomize_base
 from testkit.commands import run
 from testkit.controller import samples
@@ -54,6 +51,7 @@ def test_the_chart_passes_lint() -> None:
         "watchNamespaceSelector.streams=yes",
         "watchNamespaceSelector.matchLabels.team=data/ml",
         "className=Blue",
+        "watchNamespaceSelector.matchExpressions[0].key=a,watchNamespaceSelector.matchExpressions[0].operator=In",
         "crds.install=maybe",
         "podSecurity=none",
         "fixedUser=185",
@@ -65,7 +63,6 @@ def test_the_chart_passes_lint() -> None:
         "prometheusRule.runbookUrl=here",
         "dashboards.labels=grafana",
         "streamDefaults.image=other",
-        "extraArgs={verbose}",
         "logLevel=loud",
         "serviceAccount.name=No Name",
         "sparkImageMaxUnavailable=0",
@@ -220,9 +217,7 @@ def test_names_of_digits_stay_names() -> None:
 def test_a_release_scrapes_the_drivers_of_its_class_only(class_name: str) -> None:
     """With the label that its operator gives them."""
     rendered = _rendered("one", "penstock", *EVERYTHING, f"--set=className={class_name}")
-    (operator,) = [document for document in rendered if document["kind"] == "Deployment"]
-    arguments = operator["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert (f"--class-name={class_name}" in arguments) is bool(class_name)
+    assert _settings(rendered)["className"] == class_name
     (drivers,) = [
         document for document in rendered if document["metadata"]["name"] == "one-operator-drivers"
     ]
@@ -238,23 +233,38 @@ def test_a_release_scrapes_the_drivers_of_its_class_only(class_name: str) -> Non
     assert ("matchExpressions" in drivers["spec"]["selector"]) is not bool(class_name)
 
 
-@pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
-    """The settings with which the operator's own program was run, which then does nothing."""
-    ran: list[Settings] = []
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(main, "run", lambda settings, **_: ran.append(settings))
-    return ran
-
-
-def _run_the_operator(rendered: list[dict[str, Any]]) -> None:
-    """By the command line of its container."""
+def _settings(rendered: list[dict[str, Any]]) -> dict[str, Any]:
+    """The file of the operator's settings, which is an annotation of its pods."""
     (deployment,) = [it for it in rendered if it["kind"] == "Deployment"]
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert cli.main(container["args"]) == 0
+    annotations = deployment["spec"]["template"]["metadata"]["annotations"]
+    settings: dict[str, Any] = yaml.safe_load(annotations[naming.ANNOTATION_SETTINGS])
+    return settings
 
 
-def test_namespaces_by_label_are_a_selector_and_a_right(ran: list[Settings]) -> None:
+def _read(rendered: list[dict[str, Any]], folder: Path) -> Settings:
+    """The settings as the operator reads them."""
+    (folder / "settings.yaml").write_text(yaml.safe_dump(_settings(rendered)))
+    return read_settings(folder / "settings.yaml", "")
+
+
+def test_the_operators_container_reads_its_pods_annotation() -> None:
+    """So another setting is another pod, and `doctor` knows it from the Deployment."""
+    (deployment,) = [it for it in _rendered("one", "default") if it["kind"] == "Deployment"]
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"] == [
+        "operator", "--settings=/etc/penstock/settings.yaml", "--own-namespace=default",
+        "--lease=one-operator",
+    ]  # fmt: skip
+    (mount,) = container["volumeMounts"]
+    (volume,) = pod["volumes"]
+    assert (mount["name"], mount["mountPath"]) == (volume["name"], "/etc/penstock")
+    (item,) = volume["downwardAPI"]["items"]
+    path = f"metadata.annotations['{naming.ANNOTATION_SETTINGS}']"
+    assert item == {"path": "settings.yaml", "fieldRef": {"fieldPath": path}}
+
+
+def test_namespaces_by_label_are_a_selector_and_a_right(tmp_path: Path) -> None:
     """The policy on drivers holds in all namespaces: they run on where a label is gone."""
     selector = {
         "matchLabels": {"streams": "yes"},
@@ -266,9 +276,8 @@ def test_namespaces_by_label_are_a_selector_and_a_right(ran: list[Settings]) -> 
     }
     value = f"--set-json=watchNamespaceSelector={json.dumps(selector)}"
     rendered = _rendered("one", "penstock", *EVERYTHING, value)
-    _run_the_operator(rendered)
-    (settings,) = ran
-    assert (settings.watch_namespace_selector, settings.watch_namespaces) == (
+    settings = _read(rendered, tmp_path)
+    assert (str(settings.watch_namespace_selector), settings.watch_namespaces) == (
         "streams=yes,team in (data,ml),!legacy,penstock.dev/a",
         (),
     )
@@ -325,7 +334,7 @@ PLATFORM = {
     "probes": {"liveness": {"failureThreshold": 12}},
     "commonLabels": {"cost-center": "7"},
     "logLevel": "WARNING",
-    "extraArgs": ["--numbers-interval=60"],
+    "numbersIntervalSeconds": 60,
     "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}],
     "securityContext": {"readOnlyRootFilesystem": False},
     "topologySpreadConstraints": [
@@ -336,7 +345,7 @@ PLATFORM = {
 }  # fmt: skip
 
 
-def test_what_a_platform_team_sets_reaches_the_operator() -> None:
+def test_what_a_platform_team_sets_reaches_the_operator(tmp_path: Path) -> None:
     values = [f"--set-json={name}={json.dumps(value)}" for name, value in PLATFORM.items()]
     rendered = _rendered("penstock", "default", *EVERYTHING, "--skip-tests", *values)
     (deployment,) = [it for it in rendered if it["kind"] == "Deployment"]
@@ -353,7 +362,7 @@ def test_what_a_platform_team_sets_reaches_the_operator() -> None:
     (container,) = pod["containers"]
     assert account["metadata"]["labels"]["azure.workload.identity/use"] == "true"
     assert account["automountServiceAccountToken"] is pod["automountServiceAccountToken"] is False
-    assert (pod["volumes"], container["volumeMounts"]) == (
+    assert (pod["volumes"][1:], container["volumeMounts"][1:]) == (
         PLATFORM["volumes"], PLATFORM["volumeMounts"],
     )  # fmt: skip
     assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
@@ -374,16 +383,14 @@ def test_what_a_platform_team_sets_reaches_the_operator() -> None:
         "readOnlyRootFilesystem": False,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert container["args"][-1] == "--numbers-interval=60"
-    options = dict(it.removeprefix("--").split("=", 1) for it in container["args"][1:])
-    assert options["log-level"] == "WARNING"
-    assert options["lease"] == "streams"
-    times = [options[it] for it in ("lease-duration", "renew-deadline", "retry-period")]
-    assert times == ["60", "10", "2"]
-    assert json.loads(options["stream-defaults"]) == DEFAULTS
+    assert container["args"][-1] == "--lease=streams"
+    settings = _read(rendered, tmp_path)
+    assert (settings.log_level, settings.numbers_interval_seconds) == ("WARNING", 60)
+    assert settings.leader_election == ElectionTimes(60, 10, 2)
+    assert settings.stream_defaults.spec == DEFAULTS
 
 
-def test_how_much_is_done_at_once_reaches_the_operator(ran: list[Settings]) -> None:
+def test_how_much_is_done_at_once_reaches_the_operator(tmp_path: Path) -> None:
     queue = {
         "maxConcurrentReconciles": 7,
         "maxConcurrentReconcilesPerNamespace": 2,
@@ -391,9 +398,8 @@ def test_how_much_is_done_at_once_reaches_the_operator(ran: list[Settings]) -> N
         "streamBurst": 9,
     }
     of_values = (f"--set-json=workQueue={json.dumps(queue)}", "--set=sparkImageMaxUnavailable=4")
-    for values in ((), of_values):
-        _run_the_operator(_rendered("penstock", "default", *values))
-    found = [(settings.queue, settings.image_max_unavailable) for settings in ran]
+    read = [_read(_rendered("penstock", "default", *it), tmp_path) for it in ((), of_values)]
+    found = [(each.work_queue, each.spark_image_max_unavailable) for each in read]
     assert found == [(QueueLimits(), 3), (QueueLimits(7, 2, 1.5, 9), 4)]
 
 

@@ -66,13 +66,12 @@ async def deployed(space: Namespace) -> AsyncIterator[None]:
     No fixture, because kopf would cancel the task that ends it.
     """
     labels = {"app.kubernetes.io/name": "penstock", "app.kubernetes.io/component": "operator"}
+    settings = json.dumps({"sparkImage": "any", "watchNamespaces": [space.name]})
     template = {
-        "metadata": {"labels": labels},
+        "metadata": {"labels": labels, "annotations": {naming.ANNOTATION_SETTINGS: settings}},
         "spec": {
             "serviceAccountName": "penstock-operator",
-            "containers": [
-                {"name": "operator", "image": "any", "args": [f"--namespace={space.name}"]}
-            ],
+            "containers": [{"name": "operator", "image": "any"}],
         },
     }
     deployment = {

@@ -7,6 +7,7 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,8 +69,10 @@ class Kubelets:
 
 
 @contextlib.asynccontextmanager
-async def operator(server: ApiServer, log: Path, image: str, *options: str) -> AsyncIterator[None]:
-    process = OperatorProcess(server, log, f"--default-image={image}", *options)
+async def operator(
+    server: ApiServer, log: Path, image: str, **settings: Any
+) -> AsyncIterator[None]:
+    process = OperatorProcess(server, log, sparkImage=image, **settings)
     try:
         yield
     finally:
@@ -113,7 +116,7 @@ async def test_a_default_image_that_does_not_run_touches_three_of_fifty_streams(
             assert kubelets.most_down <= _AT_ONCE
             assert {image(it) for it in await statuses()} == {samples.IMAGE}
             kubelets.most_down = 0
-            async with operator(server, log, _MENDED, "--spark-image-max-unavailable=10"):
+            async with operator(server, log, _MENDED, sparkImageMaxUnavailable=10):
 
                 async def all_have_it() -> bool:
                     return {image(it) for it in await statuses()} == {_MENDED}

@@ -82,11 +82,13 @@ NO_SERVER_KUBECONFIG = {
 def test_sigterm_during_the_start_ends_it_cleanly(phase: str, tmp_path: Path) -> None:
     """While Python imports, and while the API server is not reachable."""
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(NO_SERVER_KUBECONFIG))
+    (tmp_path / "settings.yaml").write_text("sparkImage: any")
     health, metrics = free_ports(2)
     with subprocess.Popen(
         [
             sys.executable, "-X", "importtime", "-m", "penstock.cli", "operator",
-            "--default-image=any", f"--health-port={health}", f"--metrics-port={metrics}",
+            f"--settings={tmp_path}/settings.yaml",
+            f"--health-port={health}", f"--metrics-port={metrics}",
         ],
         env={**os.environ, "KUBECONFIG": str(tmp_path / "kubeconfig")},
         stderr=subprocess.PIPE,

@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,8 +31,8 @@ async def other(server: ApiServer) -> AsyncIterator[Namespace]:
 
 
 @contextmanager
-def _operator(server: ApiServer, log: Path, *options: str) -> Iterator[OperatorProcess]:
-    operator = OperatorProcess(server, log, *options)
+def _operator(server: ApiServer, log: Path, **settings: Any) -> Iterator[OperatorProcess]:
+    operator = OperatorProcess(server, log, **settings)
     try:
         wait_for("its health page", lambda: operator.page(operator.health, "/healthz"), 60)
         yield operator
@@ -60,7 +61,7 @@ async def test_each_operator_acts_on_the_streams_of_its_class_only(
 ) -> None:
     """Also on one that moves: it is deleted, and applied again with another class."""
     one, two = tmp_path / "blue.log", tmp_path / "none.log"
-    with _operator(server, one, "--class-name=blue") as blue, _operator(server, two):
+    with _operator(server, one, className="blue") as blue, _operator(server, two):
         await space.apply(className="blue")
         await other.apply()
         first = await _applied(space)
@@ -99,7 +100,8 @@ async def test_an_operator_follows_the_labels_of_namespaces(
 ) -> None:
     """A namespace that loses its label keeps what runs, and its edits wait for the label."""
     log, kube = tmp_path / "operator.log", server.kube()
-    with _operator(server, log, f"--namespace-selector=streams in ({space.name}, x)"):
+    wanted = {"key": "streams", "operator": "In", "values": [space.name, "x"]}
+    with _operator(server, log, watchNamespaceSelector={"matchExpressions": [wanted]}):
         await space.apply()
         await other.apply()
         kube.run("label", "namespace", space.name, f"streams={space.name}")
@@ -127,8 +129,8 @@ async def test_each_operator_acts_in_its_namespaces_only(
 ) -> None:
     one, two = tmp_path / "one.log", tmp_path / "two.log"
     with (
-        _operator(server, one, f"--namespace={space.name}"),
-        _operator(server, two, f"--namespace={other.name}"),
+        _operator(server, one, watchNamespaces=[space.name]),
+        _operator(server, two, watchNamespaces=[other.name]),
     ):
         await space.apply()
         await other.apply()

@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from penstock import DISTRIBUTION, __version__
+from penstock.contract import naming
 from scripts import release
 from testkit.commands import run
 from testkit.paths import CHECKOUT
@@ -36,22 +37,24 @@ def test_the_wheel_contains_the_files_that_are_no_modules(tmp_path: Path) -> Non
     assert files <= found
 
 
-def _images(chart: Path) -> tuple[str, list[str]]:
-    """The operator's image and its arguments, as the chart renders them without a value."""
+def _images(chart: Path) -> tuple[str, str]:
+    """The operator's image and that of streams, as the chart renders them without a value."""
     rendered = run([tool("helm"), "template", "penstock", chart, "--skip-tests"])
     objects = [document for document in yaml.safe_load_all(rendered) if document]
     (deployment,) = (document for document in objects if document["kind"] == "Deployment")
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    return container["image"], container["args"]
+    template = deployment["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    settings = yaml.safe_load(template["metadata"]["annotations"][naming.ANNOTATION_SETTINGS])
+    return container["image"], settings["sparkImage"]
 
 
 def test_the_chart_names_the_images_of_its_registry(tmp_path: Path) -> None:
     """Installed without a value, it runs what `make push` pushed."""
     registry = "registry.example/penstock"
-    image, arguments = _images(release.chart_for(registry, tmp_path))
+    image, of_streams = _images(release.chart_for(registry, tmp_path))
     refs = release.image_refs(registry)
     assert image == refs["operator"]
-    assert f"--default-image={refs['spark']}" in arguments
+    assert of_streams == refs["spark"]
     assert refs["operator"].endswith(f":{__version__}")
 
 
@@ -59,10 +62,10 @@ def test_a_released_chart_names_its_images_by_digest(tmp_path: Path) -> None:
     """Whoever can move a tag in the registry changes no installation."""
     registry = "registry.example/penstock"
     digests = {"operator": "sha256:" + "a" * 64, "spark": "sha256:" + "b" * 64}
-    image, arguments = _images(release.chart_for(registry, tmp_path, digests))
+    image, of_streams = _images(release.chart_for(registry, tmp_path, digests))
     assert image == f"{registry}/operator@{digests['operator']}"
     spark = f"{release.image_refs(registry)['spark']}@{digests['spark']}"
-    assert f"--default-image={spark}" in arguments
+    assert of_streams == spark
 
 
 def test_the_workflows_run_no_action_that_somebody_can_move() -> None:

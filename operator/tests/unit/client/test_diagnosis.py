@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,8 @@ from testkit.controller.stream_faults import (
     running,
     topic_missing,
 )
+
+SELECTOR = {"matchLabels": {"streams": "yes"}}
 
 
 def test_a_stream_that_runs_has_no_finding() -> None:
@@ -177,7 +180,7 @@ def test_a_failure_that_the_present_spec_has_cured_is_not_warned_of() -> None:
 
 
 def test_an_operator_that_watches_other_namespaces_is_named() -> None:
-    facts = facts_of(running(), operators=(operator("--namespace=team-a"),))
+    facts = facts_of(running(), operators=(operator(watchNamespaces=["team-a"]),))
     assert diagnose(facts)[0].reason == "NamespaceNotWatched"
 
 
@@ -190,7 +193,7 @@ def test_an_operator_that_selects_other_namespaces_is_named(
 ) -> None:
     """Not if nobody could read what it selects."""
     names = None if selected is None else frozenset(selected)
-    selecting = replace(operator("--namespace-selector=streams=yes"), selected=names)
+    selecting = replace(operator(watchNamespaceSelector=SELECTOR), selected=names)
     findings = diagnose(facts_of(running(), operators=(selecting,)))
     assert [finding.reason for finding in findings] == reasons
     assert all("streams=yes" in finding.action for finding in findings)
@@ -202,13 +205,13 @@ def test_two_operators_are_named_only_if_both_select_the_namespace(
 ) -> None:
     """Whoever may not list namespaces does not know, and doctor says what it could not read."""
     names = None if selected is None else frozenset(selected)
-    second = replace(operator("--namespace-selector=streams=yes"), selected=names)
+    second = replace(operator(watchNamespaceSelector=SELECTOR), selected=names)
     findings = diagnose(facts_of(running(), operators=(operator(), second)))
     assert [finding.reason for finding in findings] == reasons
 
 
 def test_a_class_that_no_operator_has_is_named() -> None:
-    facts = facts_of(running(), operators=(operator("--class-name=blue"),))
+    facts = facts_of(running(), operators=(operator(className="blue"),))
     (finding,) = diagnose(facts)
     assert finding.reason == "ClassMissing"
     assert "Streams in the namespace default name no class" in finding.message
@@ -218,22 +221,22 @@ def test_a_class_that_no_operator_has_is_named() -> None:
 @pytest.mark.parametrize(
     ("second", "reasons"),
     [
-        ("--class-name=blue", []),
-        ("--namespace=team-a", []),
-        ("--namespace=default", ["TwoOperators"]),
+        ({"className": "blue"}, []),
+        ({"watchNamespaces": ["team-a"]}, []),
+        ({"watchNamespaces": ["default"]}, ["TwoOperators"]),
     ],
 )
 def test_operators_side_by_side_differ_in_class_or_namespaces(
-    second: str, reasons: list[str]
+    second: dict[str, Any], reasons: list[str]
 ) -> None:
-    facts = facts_of(running(), operators=(operator(), operator(second)))
+    facts = facts_of(running(), operators=(operator(), operator(**second)))
     assert [each.reason for each in diagnose(facts)] == reasons
 
 
 def test_a_lease_that_is_renewed_is_no_problem() -> None:
     cluster = running()
     lease = {"spec": {"holderIdentity": "penstock-0", "renewTime": cluster.clock.text()}}
-    found = operator("--lease=penstock", lease=Lease(lease))
+    found = operator(lease=Lease(lease))
     assert diagnose(facts_of(cluster, operators=(found,))) == ()
 
 

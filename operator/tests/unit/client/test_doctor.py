@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -113,23 +114,23 @@ FAULTS = (
 
 
 @pytest.mark.parametrize(
-    ("arguments", "streams", "minutes", "is_stale"),
+    ("settings", "streams", "minutes", "is_stale"),
     [
-        ((), 1, 4, True),
-        (("--numbers-interval=300",), 1, 4, False),
-        (("--numbers-interval=300",), 1, 8, True),
-        (("--numbers-interval=60", "--numbers-interval=300"), 1, 4, False),
-        ((), 8_000, 4, False),
-        ((), 8_000, 7, True),
-        ((), None, 30, False),
-        ((), None, 63, True),
+        ({}, 1, 4, True),
+        ({"numbersIntervalSeconds": 300}, 1, 4, False),
+        ({"numbersIntervalSeconds": 300}, 1, 8, True),
+        ({"ofALaterVersion": 1}, 1, 4, True),
+        ({}, 8_000, 4, False),
+        ({}, 8_000, 7, True),
+        ({}, None, 30, False),
+        ({}, None, 63, True),
     ],
 )
 def test_numbers_are_old_by_the_interval_of_the_operator(
-    arguments: tuple[str, ...], streams: int | None, minutes: int, is_stale: bool
+    settings: dict[str, Any], streams: int | None, minutes: int, is_stale: bool
 ) -> None:
     """And by the number of streams: a fleet whose numbers are rare is well."""
-    facts = operator_frozen(minutes, operator(*arguments), streams)
+    facts = operator_frozen(minutes, operator(**settings), streams)
     found = [each.reason for each in diagnose(facts)]
     assert ("StatusStale" in found) is is_stale, found
 

@@ -115,7 +115,7 @@ def test_a_name_that_does_not_exist_is_no_empty_answer() -> None:
 def test_the_namespaces_that_an_operator_selects_are_asked_for() -> None:
     """And whether it may list and watch them."""
     api = Api(Ran(0, REACHED.to_json()))
-    api.operator = operator("--namespace-selector=streams=yes")
+    api.operator = operator(watchNamespaceSelector={"matchLabels": {"streams": "yes"}})
     (found,) = read(api).operators or ()
     assert found.selected == frozenset({"of streams=yes"})
     rights = {(right.verb, right.resource) for right, user in api.asked if user}
@@ -125,7 +125,7 @@ def test_the_namespaces_that_an_operator_selects_are_asked_for() -> None:
 
 def test_an_operator_without_network_policies_is_asked_whether_it_may_delete_them() -> None:
     api = Api(Ran(0, REACHED.to_json()))
-    api.operator = operator("--no-network-policies")
+    api.operator = operator(networkPolicies={"enabled": False})
     read(api)
     rights = {(right.verb, right.resource) for right, user in api.asked if user}
     assert ("delete", "networkpolicies") in rights

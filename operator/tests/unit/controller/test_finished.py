@@ -31,7 +31,7 @@ ONCE: dict[str, Any] = {
     "trigger": {"availableNow": {}},
 }
 NIGHTLY: dict[str, Any] = {**ONCE, "ttlSecondsAfterFinished": TTL}
-AT_ONCE = samples.SETTINGS.image_max_unavailable
+AT_ONCE = samples.SETTINGS.spark_image_max_unavailable
 
 
 def finishes(**spec: Any) -> FakeCluster:
@@ -338,7 +338,7 @@ def test_an_edit_that_is_refused_leaves_it_finished() -> None:
 
 
 def upgrade(streams: Sequence[FakeCluster], image: str = "another:image") -> None:
-    streams[0].settings = replace(samples.SETTINGS, default_image=image)
+    streams[0].settings = replace(samples.SETTINGS, spark_image=image)
     streams[0].restart_operator()
 
 

@@ -23,7 +23,7 @@ from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 from testkit.controller.fake_kubernetes_api import Clock
 
-SIZE, AT_ONCE = 5, samples.SETTINGS.image_max_unavailable
+SIZE, AT_ONCE = 5, samples.SETTINGS.spark_image_max_unavailable
 NEW = "new:image"
 BROKEN = LastFailure(reason="Boom", message="it broke", permanent=True, time=samples.T0)
 
@@ -41,7 +41,7 @@ def fleet(size: int = SIZE, **spec: Any) -> list[FakeCluster]:
 
 def upgrade(streams: Sequence[FakeCluster], image: str = NEW) -> None:
     """The operator is installed with another default image."""
-    streams[0].settings = replace(samples.SETTINGS, default_image=image)
+    streams[0].settings = replace(samples.SETTINGS, spark_image=image)
     streams[0].restart_operator()
 
 

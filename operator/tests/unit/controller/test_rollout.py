@@ -469,7 +469,7 @@ def test_an_earlier_spec_that_runs_again_can_be_suspended(cluster: FakeCluster) 
 def test_a_new_default_image_that_does_not_run_is_taken_back(cluster: FakeCluster) -> None:
     """The stream has not been edited, and is of two images."""
     stays = spec_hash(cluster)
-    cluster.settings = replace(samples.SETTINGS, default_image="bad:image")
+    cluster.settings = replace(samples.SETTINGS, spark_image="bad:image")
     cluster.missing_images.add("bad:image")
     cluster.restart_operator()
     steps(cluster)

@@ -10,9 +10,9 @@ import pytest
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster import kinds
 from penstock.contract import naming
+from penstock.contract.operator_settings import PodSecurity
 from penstock.contract.stream_defaults import ALLOWED, StreamDefaults
 from penstock.driver.kubernetes.followed_stream import StreamDocument
-from penstock.validation.rules.pod_security import PodSecurity
 from penstock.validation.spec_check import judge_defaults
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.cluster.kinds import Key
+from penstock.contract.operator_settings import QueueLimits
 from penstock.controller import work_queue
-from penstock.controller.work_queue import QueueLimits, WorkQueue, retry_delay
+from penstock.controller.work_queue import WorkQueue, retry_delay
 
 # Each test ends when its last event has come; without that event it would never end.
 pytestmark = pytest.mark.timeout(20)

@@ -12,8 +12,8 @@ import yaml
 
 from penstock.api.group_version import KIND
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract.operator_settings import PodSecurity
 from penstock.contract.stream_defaults import StreamDefaults
-from penstock.validation.rules.pod_security import PodSecurity
 from penstock.validation.spec_check import judge_defaults
 from testkit.paths import CHECKOUT
 

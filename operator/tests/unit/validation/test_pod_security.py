@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from penstock.cli import main
+from penstock.contract.operator_settings import PodSecurity
 from penstock.controller.main import _RECURSION_LIMIT
 from penstock.controller.observation import parse_stream
 from penstock.controller.operator_settings import Settings
 from penstock.validation.rules.pod_security import (
-    PodSecurity,
     find_violations,
     find_violations_in_conf,
 )

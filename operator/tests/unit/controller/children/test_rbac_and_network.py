@@ -6,18 +6,22 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.contract import naming
+from penstock.contract.operator_settings import NetworkPolicies, NetworkPolicyPeer
 from penstock.controller.children import rbac_and_network, revision
 from penstock.controller.children.rbac_and_network import network_policy
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 
-MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+MONITORING: NetworkPolicyPeer = {
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
+}
 
 
-def peers_by_port(**settings: Any) -> dict[int, Any]:
+def peers_by_port(policies: NetworkPolicies) -> dict[int, Any]:
     """Who may connect to each port; None is everyone."""
     desired = samples.desired()
-    policy = network_policy(replace(desired, settings=replace(desired.settings, **settings)))
+    settings = replace(desired.settings, network_policies=policies)
+    policy = network_policy(replace(desired, settings=settings))
     assert policy is not None
     spec = policy["spec"]
     assert spec["podSelector"] == {"matchLabels": {naming.LABEL_STREAM: samples.NAME}}
@@ -27,7 +31,7 @@ def peers_by_port(**settings: Any) -> dict[int, Any]:
 
 def test_only_pods_of_the_stream_reach_the_ports_of_spark() -> None:
     own = [{"podSelector": {"matchLabels": {naming.LABEL_STREAM: samples.NAME}}}]
-    assert peers_by_port() == {
+    assert peers_by_port(NetworkPolicies()) == {
         naming.DRIVER_PORT: own,
         naming.BLOCK_MANAGER_PORT: own,
         naming.PROBES_PORT: None,
@@ -36,7 +40,7 @@ def test_only_pods_of_the_stream_reach_the_ports_of_spark() -> None:
 
 
 def test_metrics_are_for_whom_the_administrator_names() -> None:
-    found = peers_by_port(metrics_from=(MONITORING,))
+    found = peers_by_port(NetworkPolicies(metrics_from=(MONITORING,)))
     assert found[naming.METRICS_PORT] == [MONITORING]
     assert found[naming.PROBES_PORT] is None
 
@@ -45,8 +49,8 @@ def test_another_setting_changes_the_policy_and_restarts_no_driver() -> None:
     cluster = FakeCluster()
     cluster.apply()
     cluster.settle()
-    for changes in ({"metrics_from": (MONITORING,)}, {"network_policies": False}):
-        cluster.settings = replace(cluster.settings, **changes)
+    for policies in (NetworkPolicies(metrics_from=(MONITORING,)), NetworkPolicies(enabled=False)):
+        cluster.settings = replace(cluster.settings, network_policies=policies)
         cluster.restart_operator()
         assert [each for each in cluster.reconcile() if "NetworkPolicy" in each]
         cluster.settle()

@@ -17,6 +17,7 @@ import pytest
 from kubernetes.aio.client import Configuration, V1Lease
 from kubernetes.aio.client.exceptions import ApiException
 
+from penstock.contract.operator_settings import ElectionTimes
 from penstock.controller.kubernetes.leader_election import (
     BoundedLeaseLock,
     LeaderElection,
@@ -186,12 +187,13 @@ async def test_a_term_that_ended_between_two_renewals_begins_again(store: Store)
 
 def test_the_times_are_those_of_kubernetes_own_components() -> None:
     """A leader stops to write before another candidate may begin, also with times of one's own."""
-    assert Timing.of(15, 10, 2) == Timing()
-    for timing in (Timing(), Timing.of(60, 40, 5), Timing.of(4, 3, 1)):
+    assert Timing.of(ElectionTimes()) == Timing(15, 10, 2, request=4)
+    for times in (ElectionTimes(), ElectionTimes(60, 40, 5), ElectionTimes(4, 3, 1)):
+        timing = Timing.of(times)
         assert timing.renew_deadline + timing.request < timing.lease
 
 
-@pytest.mark.parametrize("times", [(10, 10, 2), (15, 2, 2), (15, 10, 0), (2, 10, 15)])
+@pytest.mark.parametrize("times", [(10, 10, 2), (15, 2, 2), (3, 10, 15)])
 def test_times_with_which_two_could_write_are_refused(times: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="must be longer than"):
-        Timing.of(*times)
+        ElectionTimes(*times)

@@ -19,7 +19,7 @@ from pathlib import Path
 from demo.driver import Driver, DriverEnded
 from demo.payments import EXAMPLE, PARTITIONS, SINK, SOURCE, Count
 from demo.steps import kill_and_count, print_line
-from penstock.local.errors import CommandError
+from penstock.command_line import CommandError
 from penstock.local.kafka.broker import Broker, BrokerError
 from penstock.local.tools import class_archive, jars
 from penstock.local.tools.java import require_java

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from penstock.local.errors import CommandError
+from penstock.command_line import CommandError
 from penstock.local.tools.jars import CONNECTOR, DATA_SOURCE, Jars, jar_folder
 from testkit.errors import ClusterError
 from testkit.kafka.jars import compile_connector

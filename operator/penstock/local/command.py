@@ -10,15 +10,17 @@ import socket
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 from penstock import how_to_install
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.command_line import CommandError, files
 from penstock.contract.sizing import driver_memory
 from penstock.driver import jvm, main
 from penstock.driver.environment import LocalEnvironment
 from penstock.local.driver_run import run_driver
-from penstock.local.errors import CommandError, print_message, refusing
+from penstock.local.errors import print_message, refusing
 from penstock.local.kafka.broker import BrokerError
 from penstock.local.kafka.local_kafka import with_kafka
 from penstock.local.kafka.stream_on_broker import (
@@ -28,23 +30,49 @@ from penstock.local.kafka.stream_on_broker import (
     without_consumer_group,
 )
 from penstock.local.manifest import load_stream, require_files
-from penstock.local.options import RunOptions
+from penstock.local.options import LocalKafkaOptions, RunOptions
 from penstock.local.tools import jars
 from penstock.local.tools.class_archive import ClassArchive, archive_for
 from penstock.local.tools.java import require_java
 from penstock.local.tools.maven import proxy_options
 from penstock.local.workspace import hide_from_git, workspace_for
 
+_DEFAULTS, _NO_KAFKA = RunOptions(), LocalKafkaOptions()
 
-def run(options: RunOptions) -> int:
-    """Runs one stream until it is stopped, and returns the exit code.
 
-    SIGINT and SIGTERM end the command at once until the driver installs its own handlers.
+def run(
+    file: Annotated[Path, files("a manifest with one stream, or - for stdin", "FILE")],
+    /,
+    *,
+    options: RunOptions = _DEFAULTS,
+    kafka: LocalKafkaOptions = _NO_KAFKA,
+) -> int:
+    """Run a stream on this machine, in one JVM with a task slot for each partition.
+
+    This is the same driver that runs in a pod. Ctrl-C stops it cleanly; the next run continues from
+    the checkpoint. Requires penstock-streams[local] and Java 17 or newer, which the extra `java`
+    brings too (in a checkout: pip install '.[local,java]').
+
+    examples:
+      # Run a stream that needs no broker
+      penstock run examples/rate-to-console.yaml
+
+      # Start a Kafka broker, send it the lines of a file and print the results
+      penstock run --with-kafka --feed examples/data/payments.jsonl --show examples/fraud-flags.yaml
+
+      # Use brokers other than those in the manifest
+      penstock run --bootstrap-servers localhost:9092 stream.yaml
+
+    exit codes:
+      0  stopped, or an availableNow stream has read all input
+      1  the stream was refused or has failed permanently
+      2  wrong usage, or something is missing on this machine
     """
+    # SIGINT and SIGTERM end the command at once until the driver installs its own handlers.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     use_utc()
     try:
-        return _run(options)
+        return _run(file, options, kafka)
     except KeyboardInterrupt:
         print_message("stopped before the stream started")
         raise
@@ -61,15 +89,16 @@ def use_utc() -> None:
     time.tzset()
 
 
-def _run(options: RunOptions) -> int:
-    stream, warnings = load_stream(options.file)
-    check_options(options, stream)
+def _run(file: Path, options: RunOptions, kafka_options: LocalKafkaOptions) -> int:
+    local_kafka = kafka_options if kafka_options.with_kafka else None
+    check_together(options, kafka_options)
+    stream, warnings = load_stream(file)
+    check_options(options, local_kafka, stream)
     require_port(options.http_port)
     for warning in warnings:
         print_message(warning)
     pyspark = pyspark_folder()
     java = require_java()
-    local_kafka = options.local_kafka
     workspace = workspace_for(stream.metadata.name, options.checkpoint, local_kafka is not None)
     if options.checkpoint is None:
         hide_from_git()
@@ -100,9 +129,22 @@ def _run(options: RunOptions) -> int:
         return code
 
 
-def check_options(options: RunOptions, stream: ContinuousStream) -> None:
+def check_together(options: RunOptions, kafka: LocalKafkaOptions) -> None:
+    """Raises CommandError if the options contradict each other."""
+    if kafka.with_kafka and options.bootstrap_servers:
+        raise CommandError(
+            "--with-kafka and --bootstrap-servers cannot be used together: remove one", code=2
+        )
+    for name in ("feed", "show", "topic", "once"):
+        if getattr(kafka, name) and not kafka.with_kafka:
+            raise CommandError(f"--{name} needs --with-kafka: add it", code=2)
+
+
+def check_options(
+    options: RunOptions, local_kafka: LocalKafkaOptions | None, stream: ContinuousStream
+) -> None:
     """Raises CommandError if the options do not fit the stream."""
-    spec, local_kafka = stream.spec, options.local_kafka
+    spec = stream.spec
     if (local_kafka or options.bootstrap_servers) and not uses_kafka(spec):
         raise CommandError(
             f"{stream.metadata.name} has no Kafka source or sink: remove --with-kafka and "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import logging
 import os
 import sys
@@ -14,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock import how_to_install
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver import main
@@ -169,11 +167,6 @@ def _choose_view(
         )
 
     if plain or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        return PlainView(info)
-    if importlib.util.find_spec("rich") is None:
-        print_message(
-            f"showing log lines, because the live view is not installed: {how_to_install('local')}"
-        )
         return PlainView(info)
     from penstock.local.view.live import LiveView
 

@@ -1,4 +1,4 @@
-"""What a command tells its user: messages, and the error that ends it."""
+"""What a command tells its user."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-
-class CommandError(Exception):
-    """The message says what is wrong and what to do; `code` is the exit code: 1, or 2 for usage."""
-
-    def __init__(self, message: str, code: int = 1) -> None:
-        super().__init__(message)
-        self.code = code
+from penstock.command_line import CommandError
 
 
 @contextlib.contextmanager

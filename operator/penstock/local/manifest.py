@@ -7,8 +7,8 @@ from pathlib import Path
 from penstock.api.group_version import API_VERSION, KIND
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.command_line import CommandError
 from penstock.contract.secrets import secret_keys
-from penstock.local.errors import CommandError
 from penstock.validation.file_check import check, check_document
 from penstock.validation.reading.documents import load
 from penstock.validation.reading.files import STDIN, UnreadableFile, read_file

@@ -13,13 +13,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Token
 
 from penstock.api.kafka_options import BATCH_LIMITS
 from penstock.api.v1alpha1 import KafkaSource, Sink, StreamSpec
 from penstock.api.v1alpha1.sinks import MemorySink
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import MicroBatchTrigger, Trigger
+from penstock.command_line import CommandError, files, option
 from penstock.contract.sizing import Size, driver_memory
 from penstock.driver import main
 from penstock.driver.checkpoint.progress import ProgressReader
@@ -33,10 +36,9 @@ from penstock.driver.kafka import one_record
 from penstock.driver.record_position import Position
 from penstock.driver.spark import query, session
 from penstock.local.command import class_archive, class_path_of, pyspark_folder, use_utc
-from penstock.local.errors import CommandError
 from penstock.local.kafka.stream_on_broker import redirect
 from penstock.local.manifest import load_stream, require_files
-from penstock.local.replay_options import ReplayOptions
+from penstock.local.options import BootstrapServers, ClassPath, ConfigMaps, RunOptions, Secrets
 from penstock.local.tools.java import require_java
 
 if TYPE_CHECKING:
@@ -50,28 +52,71 @@ _ONCE = Trigger(microBatch=MicroBatchTrigger(interval="1 hour"))
 _TABLE = "replay"
 
 
-def run(options: ReplayOptions) -> int:
-    """Shows the record and what comes out of it, and returns the exit code. Raises CommandError."""
+def _position(_: Any, tokens: Sequence[Token]) -> Position:
+    return Position.parse(tokens[0].value)
+
+
+def replay(
+    file: Annotated[Path, files("a manifest with one stream, or - for stdin", "FILE")],
+    /,
+    *,
+    at: Annotated[
+        Position,
+        option(
+            "the record; its topic need not be one that the stream reads",
+            "TOPIC/PARTITION@OFFSET",
+            converter=_position,
+            n_tokens=1,
+            accepts_keys=False,
+        ),
+    ],
+    bootstrap_servers: BootstrapServers = None,
+    class_path: ClassPath = "",
+    config_maps: ConfigMaps = RunOptions.config_maps,
+    secrets: Secrets = RunOptions.secrets,
+) -> int:
+    """Run one record through a stream's query on this machine, and show the rows that come out of
+    it, or the failure. Nothing is written, and the stream's checkpoint is not touched.
+
+    This command shows the record. The query runs as one micro-batch with this record alone: what it
+    does with several, such as an aggregate, is not shown. Requires what penstock run requires.
+
+    examples:
+      # What a failure names: topic/partition@offset
+      penstock replay stream.yaml --at payments/3@1234
+
+      # With the stream as it is in the cluster, and other brokers
+      kubectl get cstream fraud-flags -o yaml |
+        penstock replay - --at payments/3@1234 --bootstrap-servers localhost:9092
+
+      # A record in the topic of dead letters
+      penstock replay stream.yaml --at payments-dead-letters/0@7
+
+    exit codes:
+      0  the query has processed the record
+      1  the query fails over it
+      2  wrong usage, or there is no such record
+    """
     use_utc()
-    stream, _ = load_stream(options.file)
-    if options.bootstrap_servers:
-        stream = redirect(stream, options.bootstrap_servers, keep_security=True).stream
+    stream, _ = load_stream(file)
+    if bootstrap_servers:
+        stream = redirect(stream, bootstrap_servers, keep_security=True).stream
     source = stream.spec.source.kafka
     if source is None:
         raise CommandError(f"{stream.metadata.name} reads no Kafka topic", code=2)
     pyspark = pyspark_folder()
     require_java()
-    require_files(stream.spec, options.secrets, options.config_maps)
+    require_files(stream.spec, secrets, config_maps)
     with tempfile.TemporaryDirectory(prefix="penstock-replay-") as folder:
         environment = LocalEnvironment(
             Path(folder) / "checkpoint",
-            class_path_of(options.class_path, stream.spec, pyspark),
-            secrets=options.secrets.absolute(),
-            python=options.config_maps.absolute(),
+            class_path_of(class_path, stream.spec, pyspark),
+            secrets=secrets.absolute(),
+            python=config_maps.absolute(),
         )
         with _spark(stream, environment, Path(folder) / "log") as (jvm, spark):
-            _show_record(_read(jvm, source, environment, options.at), options.at)
-            return _replay(spark, stream, environment, options.at)
+            _show_record(_read(jvm, source, environment, at), at)
+            return _replay(spark, stream, environment, at)
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from penstock.local.errors import CommandError, refusing
+from penstock.command_line import CommandError
+from penstock.local.errors import refusing
 
 FOLDER = Path(".penstock")
 CHOOSE_FOLDER = "choose a folder that you can write to with --checkpoint"

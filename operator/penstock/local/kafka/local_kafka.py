@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from penstock.api.modes import Mode
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.command_line import CommandError
 from penstock.driver.checkpoint.start_position import depends_on_start_time
 from penstock.driver.jvm import Jvm
 from penstock.driver.logs import log_event
-from penstock.local.errors import CommandError, print_message, refusing
+from penstock.local.errors import print_message, refusing
 from penstock.local.kafka.broker import Broker, BrokerError
 from penstock.local.kafka.clients import (
     CALL_SECONDS,
@@ -47,7 +48,7 @@ def with_kafka(
 
     The broker stops when the block ends. Raises CommandError for options that cannot work.
     """
-    topics = topics_to_create(stream.spec, options.partitions, options.topics)
+    topics = topics_to_create(stream.spec, options.partitions, options.topic)
     feed = _feed(options, stream.spec)
     folder = jars.jar_folder(jars.BROKER, stream.spec.spark_conf, print_message)
     with refusing(workspace.broker, CHOOSE_FOLDER):
@@ -66,7 +67,7 @@ def with_kafka(
 
 
 def _feed(options: LocalKafkaOptions, spec: StreamSpec) -> Feed | None:
-    topic = topic_to_feed(spec, options.topics)
+    topic = topic_to_feed(spec, options.topic)
     if options.feed is None or topic is None:
         return None
     try:

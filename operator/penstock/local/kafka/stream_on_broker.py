@@ -11,8 +11,8 @@ from penstock.api.modes import Mode
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.api.v1alpha1.kafka_connection import KafkaClient, KafkaConnection
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.command_line import CommandError
 from penstock.driver.checkpoint.start_position import depends_on_start_time
-from penstock.local.errors import CommandError
 
 # Spark's number for the latest offset in startingOffsetsByPartition.
 _LATEST = -1

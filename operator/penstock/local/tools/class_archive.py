@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.local.errors import CommandError
+from penstock.command_line import CommandError
 from penstock.local.workspace import cache_folder
 
 # Each has about 160 MB. Streams share one, unless their JVMs differ.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from penstock import how_to_install
-from penstock.local.errors import CommandError
+from penstock.command_line import CommandError
 
 MINIMUM_VERSION = 17
 _NEED = f"Spark needs Java {MINIMUM_VERSION} or newer"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.local.errors import CommandError
+from penstock.command_line import CommandError
 from penstock.local.tools import jars
 from testkit.kafka.broker import free_ports
 

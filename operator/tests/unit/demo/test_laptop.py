@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from demo.laptop import find_java
-from penstock.local.errors import CommandError
+from penstock.command_line import CommandError
 from penstock.local.tools import java
 from testkit.tools.fake_java import fake_java
 

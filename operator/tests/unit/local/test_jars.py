@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from penstock.api.v1alpha1 import StreamSpec
+from penstock.command_line import CommandError
 from penstock.local import command
-from penstock.local.errors import CommandError
 from penstock.local.tools import jars
 from scripts import data_source
 from testkit.paths import CHECKOUT

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.local.errors import CommandError
+from penstock.command_line import CommandError
 from penstock.local.tools import class_archive, java
 from penstock.local.tools.class_archive import archive_for
 from testkit.tools.fake_java import fake_java

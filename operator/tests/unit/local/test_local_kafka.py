@@ -205,7 +205,7 @@ def test_the_feed_of_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(jars, "jar_folder", lambda *_: tmp_path)
     monkeypatch.setattr(local_kafka, "Broker", lambda *_: broker)
     (tmp_path / "lines").write_bytes("a\u2028b\nc".encode())
-    options = LocalKafkaOptions(4, (), tmp_path / "lines", 1.0, once=True, show=False)
+    options = LocalKafkaOptions(feed=tmp_path / "lines", rate=1.0, once=True)
     source = kafka_source(topics=None, assign={"in": [1]}, startingOffsets="earliest")
     given = stream(source, kafka_sink(), trigger=AVAILABLE_NOW)
     with with_kafka(options, given, Workspace(tmp_path), "java") as (_, local):

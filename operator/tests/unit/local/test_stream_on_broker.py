@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.local.errors import CommandError
+from penstock.command_line import CommandError
 from penstock.local.kafka.stream_on_broker import (
     check_feed,
     partitions_to_feed,

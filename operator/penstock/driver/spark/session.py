@@ -111,6 +111,13 @@ _DEFAULTS_ON_KUBERNETES = {
     "spark.executor.heartbeat.maxFailures": "5",
 }
 
+# Consumers that an executor keeps between batches (KafkaDataConsumer). With more partitions, Spark
+# closes some for each one that it opens, and warns each time: none is there when its turn comes.
+CONSUMERS = "spark.kafka.consumer.cache.capacity"
+_LEAST_CONSUMERS = 64  # Spark's default
+# MiB of the heap for one: what it holds while it reads a backlog (max.partition.fetch.bytes), twice.
+_HEAP_OF_CONSUMER = 2
+
 # The user's sparkConf cannot override these.
 _FORCED = {
     "spark.speculation": "false",
@@ -176,7 +183,14 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     # a warning at each start.
     adaptive = {ADAPTIVE: str(not spec.trigger.mode.has_long_running_tasks).lower()}
     in_pods = {} if isinstance(environment, LocalEnvironment) else _DEFAULTS_ON_KUBERNETES
-    defaults = {**_DEFAULTS, **adaptive, **in_pods, **shuffle, **_state_store(spec)}
+    defaults = {
+        **_DEFAULTS,
+        **adaptive,
+        **in_pods,
+        **shuffle,
+        **_state_store(spec),
+        CONSUMERS: str(_consumers(spec, size)),
+    }
     conf = {**defaults, **spec.spark_conf, **_FORCED}
     conf |= _observability(spec.observability)
     if spec.trigger.mode is Mode.CONTINUOUS:
@@ -193,6 +207,11 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     if isinstance(environment, LocalEnvironment):
         return conf | _local(environment, size)
     return conf | _FORCED_ON_KUBERNETES | _on_kubernetes(stream, environment, size)
+
+
+def _consumers(spec: StreamSpec, size: Size) -> int:
+    room = executor_memory(spec).heap // _HEAP_OF_CONSUMER
+    return max(_LEAST_CONSUMERS, min(size.partitions, room))
 
 
 def _state_store(spec: StreamSpec) -> dict[str, str]:

@@ -184,6 +184,19 @@ def test_state_has_a_partition_for_each_core_and_some_for_growth() -> None:
     assert spark_conf(own, POD, SIZE)["spark.sql.shuffle.partitions"] == "50"
 
 
+@pytest.mark.parametrize(
+    ("partitions", "heap", "consumers"),
+    [(4, 1024, 64), (100, 1024, 100), (1000, 1024, 512), (1000, 480, 240), (1000, 3072, 1000)],
+)
+def test_an_executor_keeps_a_consumer_for_each_partition_that_its_heap_has_room_for(
+    partitions: int, heap: int, consumers: int
+) -> None:
+    spec = stream(executor={"resources": {"requests": {"memory": f"{heap + 384}Mi"}}})
+    conf = spark_conf(spec, POD, Size(partitions, 1, 4))
+    assert conf["spark.executor.memory"] == f"{heap}m"
+    assert conf["spark.kafka.consumer.cache.capacity"] == str(consumers)
+
+
 def test_a_socket_is_read_with_one_partition() -> None:
     """Spark would create a partition for each core of the session."""
     socket = stream({"socket": {"host": "lines", "port": 9999}})

@@ -19,6 +19,7 @@ from testkit.file_lock import file_lock
 from testkit.streams.streams import RATE, stream
 
 _HEAP = 768
+_SECONDS = 1800  # a minute on a machine that does nothing else
 
 
 def driver_environment(class_path: str) -> dict[str, str]:
@@ -54,7 +55,7 @@ def _create(path: Path, class_path: str) -> None:
     draft = path.with_suffix(f".{os.getpid()}")
     train = [sys.executable, "-m", "testkit.driver.class_archive", str(draft), class_path]
     found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run(train, check=True, capture_output=True, timeout=300, env=found)
+    subprocess.run(train, check=True, capture_output=True, timeout=_SECONDS, env=found)
     draft.replace(path)
 
 

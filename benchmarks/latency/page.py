@@ -160,7 +160,6 @@ def _ratios(result: Result) -> str:
         ("real-time", "flink"),
         ("continuous", "kafka-streams"),
         ("continuous", "flink"),
-        ("continuous-sparks-reader", "continuous"),
         ("dead-letters", "continuous"),
         ("exactly-once", "continuous"),
         ("micro-batch", "continuous"),

@@ -10,7 +10,6 @@ from typing import Any
 
 import yaml
 
-from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
 from testkit.kafka.jars import connector_jars
 from testkit.kafka.stream_programs import StreamPrograms
 from testkit.kafka.topic_admin import create_topics
@@ -57,7 +56,6 @@ def stream(
     trigger: Mapping[str, Any],
     place: Place,
     delivery: str = "AtLeastOnce",
-    spark_conf: Mapping[str, str] | None = None,
     dead_letters: bool = False,
 ) -> dict[str, Any]:
     """The example with this trigger, and with the topics and the broker of a place."""
@@ -67,7 +65,6 @@ def stream(
         "kafka": {"bootstrapServers": place.bootstrap},
         "trigger": dict(trigger),
         "sink": {"kafka": sink},
-        "sparkConf": dict(spark_conf or {}),
     }
     read = {**example["spec"]["source"]["kafka"], "topics": [place.source]}
     if dead_letters:
@@ -123,12 +120,6 @@ VARIANTS = (
     Variant("kafka-streams", "Kafka Streams", _kafka_streams),
     Variant("flink", "Flink", _flink),
     _mode("continuous", "Penstock, continuous", _CONTINUOUS),
-    _mode(
-        "continuous-sparks-reader",
-        "Penstock, continuous, Spark's reader",
-        _CONTINUOUS,
-        spark_conf={PENSTOCK_KAFKA_ENABLED: "false"},
-    ),
     _mode("dead-letters", "Penstock, continuous, dead letters", _CONTINUOUS, dead_letters=True),
     _mode(
         "exactly-once", "Penstock, continuous, exactly once", _CONTINUOUS, delivery="ExactlyOnce"

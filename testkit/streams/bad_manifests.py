@@ -107,11 +107,6 @@ RING_1 = (
         {"source.kafka.deadLetters": {"topic": "b"}},
         "spec", "source.kafka.deadLetters.topic is the sink's topic: name another one",
     ),
-    Bad(
-        {"source.kafka.deadLetters": {"topic": "c"},
-         "sparkConf": {"spark.penstock.kafka.enabled": "true"}},
-        "spec", "deadLetters needs the data source penstock-kafka: remove spark.penstock.kafka",
-    ),
     Bad({"source.kafka.topicPattern": "x"}, "spec.source.kafka", "exactly one of: topics, topicP"),
     Bad({"source.kafka.topics": []}, "spec.source.kafka.topics", "at least 1 item"),
     Bad(

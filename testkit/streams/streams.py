@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from penstock.api import group_version
-from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 
@@ -19,8 +18,6 @@ MICRO_BATCH: dict[str, Any] = {"microBatch": {}}
 ASYNC: dict[str, Any] = {"microBatch": {"asyncProgress": {"checkpointInterval": "300ms"}}}
 REAL_TIME: dict[str, Any] = {"realTime": {"batchDuration": "5s"}}
 AVAILABLE_NOW: dict[str, Any] = {"availableNow": {}}
-# Continuous mode without the data source in connector/.
-SPARKS_OWN: dict[str, str] = {PENSTOCK_KAFKA_ENABLED: "false"}
 # State that is kept as Spark keeps it by default, and not in RocksDB.
 STATE_IN_FILES: dict[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming."

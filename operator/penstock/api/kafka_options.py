@@ -15,8 +15,6 @@ from penstock.api.predicates import ValidationRule, every, is_set, not_among, so
 # The prefix of Kafka's own options among Spark's.
 CLIENT_PREFIX = "kafka."
 OF_CLIENTS = r"^kafka\."
-# In spec.sparkConf: false chooses Spark's own data source for Kafka.
-PENSTOCK_KAFKA_ENABLED = "spark.penstock.kafka.enabled"
 JAAS_OPTION = "kafka.sasl.jaas.config"
 
 # Options that have a field, and options whose values would be credentials in plain text.

@@ -615,15 +615,6 @@ ROWS: tuple[Remedy, ...] = (
         LOGS,
     ),
     Remedy(
-        "PenstockKafkaMissing",
-        "The image lacks penstock-kafka.jar. Only a warning: continuous mode then reads and writes "
-        "Kafka with Spark's own data source, and each record takes longer. Stalled, if the stream "
-        "asks for dead letters.",
-        "Build the image from Penstock's, or copy penstock-kafka.jar from there (in a checkout: "
-        "make data-source). To do without, set spark.penstock.kafka.enabled to false in sparkConf.",
-        SHOW,
-    ),
-    Remedy(
         "ProducerFenced",
         "Kafka refuses what a task sends with delivery ExactlyOnce: another driver of the stream "
         "has taken its transactional ids over, or a transaction was open for longer than "

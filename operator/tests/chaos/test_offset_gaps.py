@@ -26,7 +26,6 @@ from testkit.streams.streams import (
     MICRO_BATCH,
     MOSTLY_CONTINUOUS,
     REAL_TIME,
-    SPARKS_OWN,
 )
 from testkit.wait import wait_for
 
@@ -42,28 +41,21 @@ READ_COMMITTED = {
 
 
 @pytest.mark.parametrize(
-    ("trigger", "conf", "end"),
+    ("trigger", "end"),
     [
-        pytest.param(CONTINUOUS, {}, 0, id="continuous"),
-        # Spark's own reader does not pass the marker of the last transaction.
-        pytest.param(CONTINUOUS, SPARKS_OWN, 1, id="continuous, Spark's own"),
-        pytest.param(MICRO_BATCH, {}, 0, id="micro-batch"),
-        pytest.param(ASYNC, {}, 0, id="async", marks=pytest.mark.full),
-        # Nor does its reader.
-        pytest.param(REAL_TIME, {}, 1, id="real-time", marks=pytest.mark.full),
+        pytest.param(CONTINUOUS, 0, id="continuous"),
+        pytest.param(MICRO_BATCH, 0, id="micro-batch"),
+        pytest.param(ASYNC, 0, id="async", marks=pytest.mark.full),
+        # Its reader, which is Spark's, does not pass the marker of the last transaction.
+        pytest.param(REAL_TIME, 1, id="real-time", marks=pytest.mark.full),
     ],
 )
 def test_a_transactional_topic(
-    trigger: dict[str, Any],
-    conf: dict[str, str],
-    end: int,
-    topics: Topics,
-    jvm: Jvm,
-    tmp_path: Path,
+    trigger: dict[str, Any], end: int, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     """Markers and aborted records take offsets, and are neither records nor lag."""
     source, sink = topics.make(1), topics.make(1)
-    flow = number_flow(topics, source, sink, trigger, READ_COMMITTED, sparkConf=conf)
+    flow = number_flow(topics, source, sink, trigger, READ_COMMITTED)
     topics.send_in_transactions(source, range(100))
     with commits_of(tmp_path) as commits:
         with running(flow, jvm, tmp_path) as driver:

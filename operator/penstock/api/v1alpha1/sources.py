@@ -7,11 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, model_validator
 
-from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED, SOURCE_OPTIONS
+from penstock.api.kafka_options import SOURCE_OPTIONS
 from penstock.api.predicates import (
     Predicate,
     ValidationRule,
-    cel_string,
     is_set,
     matches,
     not_among,
@@ -281,16 +280,6 @@ DEAD_LETTER_RULES = (
             lambda spec: spec.sink.kafka.topic != spec.source.kafka.dead_letters.topic,
         ),
         "source.kafka.deadLetters.topic is the sink's topic: name another one",
-    ),
-    ValidationRule(
-        _NO_DEAD_LETTERS
-        | ~is_set("sparkConf")
-        | Predicate(
-            f"!({cel_string(PENSTOCK_KAFKA_ENABLED)} in self.sparkConf)",
-            lambda spec: PENSTOCK_KAFKA_ENABLED not in spec.spark_conf,
-        ),
-        "source.kafka.deadLetters needs the data source penstock-kafka: remove "
-        f"{PENSTOCK_KAFKA_ENABLED} from sparkConf",
     ),
 )
 

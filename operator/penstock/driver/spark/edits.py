@@ -158,7 +158,6 @@ class EditJudge:
         if edited.trigger.mode is not self._running.trigger.mode:
             checkpoint.check_continues(edited)
         checkpoint.check_sink(edited)
-        query.lacks_penstock_kafka(spark, edited)
         frame = query.plan(spark.newSession(), edited, self._environment)
         query.check(frame, edited)
         # The repair that a switch of the mode needs changes none of it.

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
 from penstock.api.modes import Mode, execution_of
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import Sink, StreamSpec
@@ -29,7 +28,6 @@ from penstock.driver.spark.sources import (
     KAFKA,
     PENSTOCK_KAFKA,
     source_options,
-    wants_penstock_kafka,
 )
 from penstock.driver.spark.transforms import apply_transform
 from penstock.sql.columns import (
@@ -57,11 +55,8 @@ def plan(
     leave_out: Sequence[Position] = (),
 ) -> DataFrame:
     """The streaming DataFrame. Raises AnalysisException if Spark cannot analyze it."""
-    kafka = _kafka_format(spark, spec)
     secrets, mode = environment.secrets, spec.trigger.mode
-    named, options = source_options(
-        spec.source, secrets, mode, starting, partitions, kafka, leave_out
-    )
+    named, options = source_options(spec.source, secrets, mode, starting, partitions, leave_out)
     reader = spark.readStream.format(_format(spark, named)).options(**options)
     if spec.source.custom is not None and spec.source.custom.schema_ is not None:
         reader = reader.schema(spec.source.custom.schema_)
@@ -69,67 +64,6 @@ def plan(
     frame = apply_transform(spark, source, spec, environment.python)
     _refuse_another_source(frame, source)
     return frame
-
-
-def _kafka_format(spark: SparkSession, spec: StreamSpec) -> str:
-    """The data source for Kafka; raises if it is Spark's, and the stream writes exactly once."""
-    is_wanted = wants_penstock_kafka(spec)
-    if is_wanted and has_penstock_kafka(spark):
-        return PENSTOCK_KAFKA
-    if spec.sink.exactly_once:
-        reason = (
-            f"The class path lacks the data source {PENSTOCK_KAFKA} (penstock-kafka.jar)"
-            if is_wanted
-            else f"{PENSTOCK_KAFKA_ENABLED} in sparkConf chooses Spark's own data source"
-        )
-        raise transactions.impossible(
-            f"{reason}, and Spark's has no transactions.", recoverable=False
-        )
-    return KAFKA
-
-
-def has_penstock_kafka(spark: SparkSession) -> bool:
-    """Whether Spark finds the data source of connector/, which an image may lack.
-
-    Executors have it too then: they run the driver's image.
-    """
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    jvm: Any = spark._jvm
-    conf = spark._jsparkSession.sessionState().conf()
-    sources = jvm.org.apache.spark.sql.execution.datasources.DataSource
-    try:
-        sources.lookupDataSource(PENSTOCK_KAFKA, conf)
-    except (PySparkException, Py4JJavaError):
-        return False
-    return True
-
-
-def lacks_penstock_kafka(spark: SparkSession, spec: StreamSpec) -> StreamWarning | None:
-    """A warning if the query has to do with Spark's own data source, and can.
-
-    Raises DriverError if it cannot do with it for its dead letters.
-    """
-    if spec.sink.exactly_once:
-        return None
-    reason = "PenstockKafkaMissing"
-    is_continuous, source = spec.trigger.mode is Mode.CONTINUOUS, spec.source.kafka
-    has_dead_letters = source is not None and source.dead_letters is not None
-    is_missed = wants_penstock_kafka(spec) and (is_continuous or has_dead_letters)
-    if not is_missed or has_penstock_kafka(spark):
-        return None
-    if has_dead_letters:
-        message = (
-            f"spec.source.kafka.deadLetters needs the data source {PENSTOCK_KAFKA}, which knows "
-            "the record that failed, and the class path lacks it (penstock-kafka.jar)."
-        )
-        raise DriverError(Failure(reason, f"{message} {REMEDIES[reason].action}", permanent=True))
-    return StreamWarning(
-        reason,
-        f"The class path lacks the data source {PENSTOCK_KAFKA} (penstock-kafka.jar), so Spark's "
-        f"own reads and writes Kafka, and each record takes longer. {REMEDIES[reason].action}",
-    )
 
 
 def check(
@@ -421,7 +355,7 @@ def start(
     """
     # Real-time mode takes Spark's own sink only, and at least once it does the same in batches.
     is_other = spec.trigger.mode is Mode.CONTINUOUS or names is not None
-    kafka = _kafka_format(frame.sparkSession, spec) if is_other else KAFKA
+    kafka = PENSTOCK_KAFKA if is_other else KAFKA
     named, options = sink_options(spec.sink, environment.secrets, kafka)
     if names is not None:
         options = {**transactions.sink_options(spec, names, longest_transaction_ms), **options}

@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
 from penstock.api.modes import Mode
 from penstock.api.quantities import milliseconds
-from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
+from penstock.api.v1alpha1 import KafkaSource, Source
 from penstock.driver.checkpoint.start_position import OTHER_START_OPTIONS
 from penstock.driver.kafka.security import security_options
 from penstock.driver.record_position import Position
@@ -22,10 +21,9 @@ PENSTOCK_KAFKA = "penstock-kafka"
 # The option of penstock-kafka for the records that are not to be read, by their positions.
 _LEAVE_OUT = "leaveOut"
 
-# What Spark's continuous reader asks the broker after a poll waits behind a fetch, and so does the
-# first request of a real-time batch: 4 ms at 2, 22 ms at 50 (measured; Kafka's default 500). The
-# continuous reader of penstock-kafka asks nothing. A micro-batch knows the end of its offset range
-# before it fetches, and never waits.
+# The first request of a real-time batch waits behind a fetch: 4 ms at 2, 22 ms at 50 (measured;
+# Kafka's default 500). The continuous reader asks nothing. A micro-batch knows the end of its
+# offsets before it fetches, and never waits.
 _LOW_LATENCY = {"kafka.fetch.max.wait.ms": "2", "kafka.fetch.min.bytes": "1"}
 
 # After each poll Spark's reader of batches asks the broker for the first and the last offset: with
@@ -34,35 +32,25 @@ _LOW_LATENCY = {"kafka.fetch.max.wait.ms": "2", "kafka.fetch.min.bytes": "1"}
 _FEWER_POLLS = {"kafka.max.poll.records": "10000"}
 
 
-def wants_penstock_kafka(spec: StreamSpec) -> bool:
-    """Whether the query reads Kafka, or writes it in the mode that the data source is for."""
-    writes = spec.sink.kafka is not None and spec.trigger.mode is Mode.CONTINUOUS
-    uses_kafka = spec.source.kafka is not None or writes
-    is_enabled = spec.spark_conf.get(PENSTOCK_KAFKA_ENABLED, "true").strip().lower() != "false"
-    return uses_kafka and is_enabled
-
-
 def source_options(
     source: Source,
     secrets: Path,
     mode: Mode,
     starting: str | None = None,
     partitions: Mapping[str, Sequence[int]] | None = None,
-    kafka: str = KAFKA,
     leave_out: Sequence[Position] = (),
 ) -> tuple[str, dict[str, str]]:
     """The source's format and options.
 
     `starting` replaces the spec's startingOffsets; `partitions`, if given, are all that is read;
-    `kafka` is the data source for Kafka; `leave_out` are records that it does not read.
+    `leave_out` are records that are not.
     """
     if source.kafka is not None:
-        waits = mode is Mode.REAL_TIME or (kafka == KAFKA and mode is Mode.CONTINUOUS)
-        defaults = {**_FEWER_POLLS, **(_LOW_LATENCY if waits else {})}
+        defaults = {**_FEWER_POLLS, **(_LOW_LATENCY if mode is Mode.REAL_TIME else {})}
         read = _subscription(source.kafka, partitions)
         left_out = {_LEAVE_OUT: ",".join(map(str, leave_out))} if leave_out else {}
         of_kafka = _kafka(source.kafka, secrets, starting)
-        return kafka, {**defaults, **of_kafka, **read, **left_out}
+        return PENSTOCK_KAFKA, {**defaults, **of_kafka, **read, **left_out}
     if source.rate is not None:
         options = {
             "rowsPerSecond": str(source.rate.rows_per_second),

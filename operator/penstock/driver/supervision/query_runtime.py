@@ -450,8 +450,6 @@ class QueryRuntime:
         assert self.session is not None
         spec, wanted = self._stream.spec, self._partitions(self._source.view)
         assert wanted is not None
-        lacking = query.lacks_penstock_kafka(self.session, spec)
-        self._warning = self._warning or lacking
         session.set_shuffle_partitions(self.session, spec, wanted.size)
         # The continuous engine must not find new partitions by itself (sources.py), and another
         # engine must not find those that there are no cores for.

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import executors
-from penstock.driver.spark.sources import KAFKA, PENSTOCK_KAFKA
+from penstock.driver.spark.sources import PENSTOCK_KAFKA
 from testkit.driver.bare_query import bare_session
 from testkit.kafka.secure_broker import PASSWORD, USER, SecureBroker, TokenBroker, running_secured
 from testkit.kafka.topics import Topics
@@ -80,8 +80,7 @@ def wait_received(topics: Topics, sink: str, numbers: range, query: StreamingQue
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("reader", [KAFKA, PENSTOCK_KAFKA])
-def test_a_renewed_delegation_token(reader: str, jvm: Jvm, tmp_path: Path) -> None:
+def test_a_renewed_delegation_token(jvm: Jvm, tmp_path: Path) -> None:
     """Records flow on when the token with which the query began is no longer valid."""
     with running_secured(TokenBroker(tmp_path)) as broker:
         topics, tokens = Topics(broker.bootstrap), Tokens(jvm, broker)
@@ -99,9 +98,9 @@ def test_a_renewed_delegation_token(reader: str, jvm: Jvm, tmp_path: Path) -> No
             with bare_session(jvm, stream(sparkConf=conf), tmp_path / "session") as spark:
                 clients = {"bootstrap.servers": broker.sasl, **tls(broker)}
                 at = {f"kafka.{name}": value for name, value in clients.items()}
-                read = spark.readStream.format(reader).options(**at, subscribe=source)
+                read = spark.readStream.format(PENSTOCK_KAFKA).options(**at, subscribe=source)
                 frame = read.option("startingOffsets", "earliest").load()
-                writer = frame.writeStream.format(reader).options(**at, topic=sink)
+                writer = frame.writeStream.format(PENSTOCK_KAFKA).options(**at, topic=sink)
                 writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
                 query = writer.trigger(continuous="300 milliseconds").start()
                 topics.send(source, range(20))

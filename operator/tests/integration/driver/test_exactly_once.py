@@ -10,13 +10,12 @@ from pyspark.sql import SparkSession
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.jvm import Jvm
-from penstock.driver.spark import query
 from penstock.driver.spark.sources import PENSTOCK_KAFKA
 from testkit.driver.checkpoints import folder_at
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.broker import Broker, OtherCluster, running_broker
 from testkit.kafka.topics import Topics
-from testkit.streams.streams import CONTINUOUS, SPARKS_OWN, kafka_sink, kafka_to_kafka, stream
+from testkit.streams.streams import CONTINUOUS, kafka_sink, kafka_to_kafka, stream
 from testkit.wait import wait_for
 
 PREFIX = "transactionalIdPrefix"
@@ -129,24 +128,6 @@ def exactly_once(
     spec = kafka_to_kafka(topics.bootstrap, source, sink, **{"trigger": CONTINUOUS, **more})
     spec["sink"] = kafka_sink(to or topics.bootstrap, topic=sink, delivery="ExactlyOnce")
     return stream(**spec)
-
-
-@pytest.mark.parametrize("lacks", ["jar", "switch"])
-def test_nothing_is_written_at_least_once_instead(
-    lacks: str, topics: Topics, jvm: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, sink = topics.make(), topics.make()
-    topics.send(source, range(10))
-    if lacks == "jar":
-        monkeypatch.setattr(query, "PENSTOCK_KAFKA", "penstock-kafka-elsewhere")
-    conf = SPARKS_OWN if lacks == "switch" else {}
-    with running(exactly_once(topics, source, sink, sparkConf=conf), jvm, tmp_path) as driver:
-        failure = driver.wait_failure("ExactlyOnceImpossible").last_failure
-        assert failure is not None
-        assert failure.permanent
-        word = "penstock-kafka.jar" if lacks == "jar" else "spark.penstock.kafka.enabled"
-        assert word in failure.message
-    assert not topics.received(sink)
 
 
 def test_another_cluster_and_a_log_of_transactions_that_takes_none(

@@ -11,16 +11,20 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.status import Cause
+from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
+from penstock.driver.spark import executors, query
 from penstock.driver.spark.batch_metrics import RocksDbMetrics
 from penstock.driver.spark.session import MIN_STATE_PARTITIONS
+from penstock.driver.spark.sources import KAFKA
+from testkit.driver.bare_query import bare_session
 from testkit.driver.checkpoints import folder_at, path_of
 from testkit.driver.driver_process import driver, traffic
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.deliveries import commits_of
-from testkit.kafka.topics import Topics, number_flow
+from testkit.kafka.topics import Topics, number_flow, total
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import (
     ASYNC,
@@ -29,7 +33,6 @@ from testkit.streams.streams import (
     MICRO_BATCH,
     RATE,
     REAL_TIME,
-    SPARKS_OWN,
     stream,
 )
 from testkit.wait import wait_for
@@ -239,15 +242,35 @@ def test_available_now_completes_and_stops_the_session(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_one_checkpoint_for_both(mode: str, topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
-    """Penstock's data source, Spark's, Penstock's: nothing is lost or comes twice."""
+    """Penstock, a plain query of Spark's, Penstock: nothing is lost or comes twice."""
     source, sink = topics.make(), topics.make()
-    for turn, conf in enumerate(({}, SPARKS_OWN, {}), 1):
+    flow = number_flow(topics, source, sink, MODES[mode])
+    for turn in (1, 2, 3):
         topics.send(source, range(100 * turn - 100, 100 * turn))
-        flow = number_flow(topics, source, sink, MODES[mode], sparkConf=conf)
+        if turn == 2:
+            run_plainly(flow, topics, source, sink, jvm, tmp_path)
+            continue
         with running(flow, jvm, tmp_path) as driver:
             driver.wait_committed(100 * turn)
             assert driver.last.query_restarts == 0
     assert topics.received(sink) == dict.fromkeys(range(300), 1)
+
+
+def run_plainly(
+    flow: ContinuousStream, topics: Topics, source: str, sink: str, jvm: Jvm, folder: Path
+) -> None:
+    """As an application of Spark's without Penstock, until the checkpoint has 200 records."""
+    at, progress = {"kafka.bootstrap.servers": topics.bootstrap}, folder_at(folder).progress
+    with bare_session(jvm, flow, folder / "session") as spark:
+        frame = spark.readStream.format(KAFKA).options(**at, subscribe=source).load()
+        writer = frame.writeStream.format(KAFKA).options(**at, topic=sink)
+        writer = writer.options(**query.trigger_options(flow.spec))
+        writer = writer.option("checkpointLocation", str(folder))
+        plain = writer.trigger(**query.trigger_arguments(flow.spec)).start()
+        wait_for("all records", lambda: total(progress.committed_offsets()) == 200)
+        with executors.without_stop_warnings(spark.sparkContext):
+            plain.stop()
+            executors.wait_until_idle(spark.sparkContext)
 
 
 # Then each commit has files of RocksDB, and so a size.

@@ -16,18 +16,12 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver.environment import LocalEnvironment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
-from penstock.driver.jvm import Jvm
-from penstock.driver.spark import executors, query
+from penstock.driver.spark import executors
 from penstock.driver.spark.sources import KAFKA, PENSTOCK_KAFKA
-from testkit.driver.bare_query import SHORT_EPOCHS
-from testkit.driver.in_process_driver import running
 from testkit.kafka.jars import CONNECTOR_JAR, connector_jars
-from testkit.kafka.topics import Topics, number_flow
-from testkit.streams.streams import MICRO_BATCH, SPARKS_OWN
+from testkit.kafka.topics import Topics
 from testkit.wait import wait_for
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -37,12 +31,11 @@ def reading(
     spark: SparkSession,
     topics: Topics,
     topic: str,
-    format: str = PENSTOCK_KAFKA,
     **options: str,
 ) -> DataFrame:
     """A stream of the data source, as a plain application of Spark reads it."""
     given = {"subscribe": topic, "startingOffsets": "earliest", **options}
-    reader = spark.readStream.format(format).options(**given)
+    reader = spark.readStream.format(PENSTOCK_KAFKA).options(**given)
     return reader.option("kafka.bootstrap.servers", topics.bootstrap).load()
 
 
@@ -255,30 +248,6 @@ def test_an_offset_outside_of_the_log(
     assert jvm_log.read_text().count("is outside of its log") == said + 1
 
 
-def formats(spark: SparkSession, flow: ContinuousStream, folder: Path) -> str:
-    """The data source that the driver reads with."""
-    frame: Any = query.plan(spark, flow.spec, LocalEnvironment(folder))
-    leaf = frame._jdf.queryExecution().logical()
-    while not leaf.children().isEmpty():
-        leaf = leaf.children().head()
-    return str(leaf.sourceName())
-
-
-def test_which_data_source_the_driver_takes(
-    spark: SparkSession, topics: Topics, tmp_path: Path
-) -> None:
-    source = topics.make(1)
-    for trigger, conf, expected in (
-        (SHORT_EPOCHS, {}, PENSTOCK_KAFKA),
-        (SHORT_EPOCHS, SPARKS_OWN, KAFKA),
-        (MICRO_BATCH, {}, PENSTOCK_KAFKA),
-        (MICRO_BATCH, SPARKS_OWN, KAFKA),
-    ):
-        flow = number_flow(topics, source, source, trigger, sparkConf=conf)
-        assert formats(spark, flow, tmp_path) == expected
-        assert query.lacks_penstock_kafka(spark, flow.spec) is None
-
-
 def test_every_session_reads_in_the_threads_of_its_tasks(
     spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
@@ -296,14 +265,14 @@ def test_every_session_reads_in_the_threads_of_its_tasks(
     assert not [each.getName() for each in threads if "continuous-reader" in each.getName()]
 
 
-@pytest.mark.parametrize(("reads", "different"), [(PENSTOCK_KAFKA, 2), (KAFKA, 1)])
 def test_the_rows_of_a_task_are_one_iterator_through_its_epochs(
-    reads: str, different: int, spark: SparkSession, topics: Topics, tmp_path: Path
+    spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
     """With Spark's reader each epoch begins anew, and repeats the random numbers of the first."""
     source, sink = topics.make(1), topics.make(1)
-    frame = reading(spark, topics, source, format=reads)
-    frame = frame.selectExpr("CAST(floor(rand(7) * 1000000000) AS STRING) AS value")
+    frame = reading(spark, topics, source).selectExpr(
+        "CAST(floor(rand(7) * 1000000000) AS STRING) AS value"
+    )
     to = {"topic": sink, "kafka.bootstrap.servers": topics.bootstrap}
     commits = tmp_path / "commits"
 
@@ -316,7 +285,7 @@ def test_the_rows_of_a_task_are_one_iterator_through_its_epochs(
     with continuous(spark, frame, tmp_path, PENSTOCK_KAFKA, **to):
         pass_row_and_epochs(1)
         pass_row_and_epochs(2)
-    assert len(topics.received(sink)) == different
+    assert len(topics.received(sink)) == 2
 
 
 def test_other_modes_are_sparks(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
@@ -330,34 +299,6 @@ def test_other_modes_are_sparks(spark: SparkSession, topics: Topics, tmp_path: P
     batch = spark.read.format(PENSTOCK_KAFKA).options(**to, subscribe=source).load()
     batch.write.format(PENSTOCK_KAFKA).options(**to).mode("append").save()
     assert topics.received(sink) == dict.fromkeys(range(20), 2)
-
-
-def test_a_driver_without_the_data_source_says_so(
-    topics: Topics, jvm: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A user's image may have Spark's connector only: Spark looks for the name, and has it not."""
-    monkeypatch.setattr(query, "PENSTOCK_KAFKA", "penstock-kafka-elsewhere")
-    source, sink = topics.make(1), topics.make(1)
-    topics.send(source, range(10))
-    with running(number_flow(topics, source, sink), jvm, tmp_path) as driver:
-        failure = driver.wait_failure("PenstockKafkaMissing").last_failure
-        assert failure is not None
-        assert not failure.permanent
-        assert "penstock-kafka.jar" in failure.message
-        topics.wait_received(sink, range(10))
-        driver.wait_ready()
-
-
-def test_dead_letters_without_the_data_source_are_refused(
-    topics: Topics, jvm: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(query, "PENSTOCK_KAFKA", "penstock-kafka-elsewhere")
-    dead = {"deadLetters": {"topic": topics.make(1)}}
-    flow = number_flow(topics, topics.make(1), topics.make(1), MICRO_BATCH, dead)
-    with running(flow, jvm, tmp_path) as driver:
-        failure = driver.wait_failure("PenstockKafkaMissing").last_failure
-    assert failure is not None
-    assert failure.permanent
 
 
 # Methods of Spark's classes by class: a new version of Spark is checked against these first. Its

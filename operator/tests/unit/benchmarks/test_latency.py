@@ -134,7 +134,6 @@ NAMES = (
     "flink",
     "micro-batch",
     "continuous",
-    "continuous-sparks-reader",
     "dead-letters",
     "exactly-once",
 )

@@ -103,7 +103,6 @@ def test_every_state_has_a_remedy_for_every_reason(state: StreamState) -> None:
         "ObjectStoreDenied",
         "ObjectStoreUnsafe",
         "ModuleMissing",
-        "PenstockKafkaMissing",
         "ImagePullBackOff",
     ],
 )

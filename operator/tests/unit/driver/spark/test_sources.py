@@ -8,17 +8,13 @@ from typing import Any
 
 import pytest
 
-from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
 from penstock.api.modes import Mode
 from penstock.contract.sizing import default_parallelism, stated_partitions
 from penstock.driver.checkpoint.start_position import depends_on_start_time
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import first_offsets, selected_partitions
-from penstock.driver.spark.sources import (
-    source_options,
-    wants_penstock_kafka,
-)
-from testkit.streams.streams import CONSOLE, RATE, kafka_sink, kafka_source, stream
+from penstock.driver.spark.sources import PENSTOCK_KAFKA, source_options
+from testkit.streams.streams import RATE, kafka_source, stream
 
 SOCKET: dict[str, Any] = {"socket": {"host": "lines", "port": 9999}}
 CUSTOM: dict[str, Any] = {"custom": {"format": "netcat", "options": {"a": "b"}, "numPartitions": 3}}
@@ -34,42 +30,21 @@ TRIGGER: dict[str, Any] = {"microBatch": {}}
 
 
 def test_kafka_is_read_with_low_latency_by_default() -> None:
-    """With Spark's reader in continuous mode a record waits for up to fetch.max.wait.ms."""
-    assert options(kafka_source())["kafka.fetch.max.wait.ms"] == "2"
-    ours = source_options(stream(kafka_source()).spec.source, Path(), Mode.CONTINUOUS, kafka="ours")
-    assert ours[0] == "ours"
-    assert "kafka.fetch.max.wait.ms" not in ours[1]
+    """In real-time mode a batch waits for up to fetch.max.wait.ms, and in the others nothing."""
     assert options(kafka_source(), Mode.REAL_TIME)["kafka.fetch.max.wait.ms"] == "2"
     own = kafka_source(options={"kafka.fetch.max.wait.ms": "50"})
-    assert options(own)["kafka.fetch.max.wait.ms"] == "50"
-    # A micro-batch knows where it ends and never waits.
-    assert "kafka.fetch.max.wait.ms" not in options(kafka_source(), Mode.MICRO_BATCH)
+    assert options(own, Mode.REAL_TIME)["kafka.fetch.max.wait.ms"] == "50"
+    for mode in (Mode.CONTINUOUS, Mode.MICRO_BATCH):
+        assert "kafka.fetch.max.wait.ms" not in options(kafka_source(), mode)
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_a_backlog_is_read_in_large_polls_by_default(mode: Mode) -> None:
-    assert options(kafka_source(), mode)["kafka.max.poll.records"] == "10000"
+def test_each_mode_reads_a_backlog_in_large_polls_with_penstocks_data_source(mode: Mode) -> None:
+    named, read = source_options(stream(kafka_source()).spec.source, Path(), mode)
+    assert named == PENSTOCK_KAFKA
+    assert read["kafka.max.poll.records"] == "10000"
     own = kafka_source(options={"kafka.max.poll.records": "50"})
     assert options(own, mode)["kafka.max.poll.records"] == "50"
-
-
-@pytest.mark.parametrize(
-    ("fields", "wanted"),
-    [
-        ({}, True),
-        ({"source": RATE}, True),
-        ({"sink": CONSOLE}, True),
-        ({"source": RATE, "sink": CONSOLE}, False),
-        ({"trigger": TRIGGER}, True),
-        ({"trigger": TRIGGER, "source": RATE}, False),
-        ({"sparkConf": {PENSTOCK_KAFKA_ENABLED: "false"}}, False),
-        ({"sparkConf": {PENSTOCK_KAFKA_ENABLED: " FALSE"}}, False),
-        ({"sparkConf": {PENSTOCK_KAFKA_ENABLED: "true"}}, True),
-    ],
-)
-def test_what_the_data_source_is_for(fields: dict[str, Any], wanted: bool) -> None:
-    spec = stream(**{"source": kafka_source(), "sink": kafka_sink(), **fields}).spec
-    assert wants_penstock_kafka(spec) is wanted
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 PYTHON := $(BIN)/python
 STAMP := .venv/.installed
-# Made by a JDK. Without it `penstock run` has Spark's own data source, and says so.
+# Compiled with a Java runtime, and no JDK.
 DATA_SOURCE := operator/penstock/local/tools/penstock-kafka.jar
 DEMO_STAMP := .venv/.installed-demo
 # Processes that share the tests of a run: one for the cluster, and three for two cores, because
@@ -21,7 +21,7 @@ help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
 demo: $(DEMO_STAMP) ## Run a stream on this machine, kill its driver, watch the recovery: needs Python only
-	@! command -v javac >/dev/null || $(MAKE) --silent $(DATA_SOURCE) || echo "Without the data source of connector/."
+	@$(MAKE) --silent $(DATA_SOURCE)
 	$(PYTHON) -m demo.laptop
 
 demo-cluster: $(STAMP) ## The same with the operator on a kind cluster

@@ -1,12 +1,14 @@
 """Compiles the data source for Kafka into this checkout's package, for `penstock run`.
 
-The wheel of a release has it. It needs a JDK, which `penstock run` does not, and no Maven.
+The wheel of a release has it. As `penstock run`, this needs a Java runtime only: no JDK, no Maven.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 
+from demo.laptop import find_java
 from penstock.command_line import CommandError
 from penstock.local.tools.jars import CONNECTOR, DATA_SOURCE, Jars, jar_folder
 from testkit.errors import ClusterError
@@ -27,14 +29,24 @@ S3A = Jars(
     transitive=False,
     variable="PENSTOCK_S3A_JARS",
 )
+# Of connector/ecj.xml.
+COMPILER = Jars(
+    name="ecj",
+    description="the Eclipse compiler for Java",
+    mebibytes=3,
+    coordinates=("org.eclipse.jdt:ecj:3.40.0",),
+    transitive=False,
+    variable="PENSTOCK_ECJ_JARS",
+)
 
 
 def main() -> int:
     """A problem is printed, and the exit code is 1."""
+    folder = partial(jar_folder, conf=None, print_message=print)
     try:
-        compile_connector(
-            DATA_SOURCE, *(jar_folder(jars, None, print) for jars in (CONNECTOR, S3A))
-        )
+        find_java()
+        (compiler,) = folder(COMPILER).glob("*.jar")
+        compile_connector(DATA_SOURCE, folder(CONNECTOR), folder(S3A), compiler=compiler)
     except (CommandError, ClusterError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

@@ -55,13 +55,15 @@ def s3a_jars() -> Path:
     return maven_jars("spark-s3a", S3A_POM)
 
 
-def compile_connector(jar: Path, *needs: Path) -> None:
-    """Compiles connector/ into a jar. The folders have the jars of Spark's Kafka connector and of
-    Hadoop's S3A.
+def compile_connector(jar: Path, *needs: Path, compiler: Path | None = None) -> None:
+    """Compiles connector/ into a jar, with javac or with the Eclipse compiler's jar.
+
+    The folders have the jars of Spark's Kafka connector and of Hadoop's S3A.
     """
-    system_packages.require("javac")
+    if compiler is None:
+        system_packages.require("javac")
     draft = jar.with_suffix(".draft")
-    run([CONNECTOR / "build", class_path_with(*needs), draft], timeout=600)
+    run([CONNECTOR / "build", class_path_with(*needs), draft, compiler or ""], timeout=600)
     draft.replace(jar)  # never half of it
 
 

@@ -26,7 +26,6 @@ from penstock.local.kafka.local_kafka import with_kafka
 from penstock.local.kafka.stream_on_broker import (
     check_feed,
     redirect,
-    uses_kafka,
     without_consumer_group,
 )
 from penstock.local.manifest import load_stream, require_files
@@ -145,7 +144,7 @@ def check_options(
 ) -> None:
     """Raises CommandError if the options do not fit the stream."""
     spec = stream.spec
-    if (local_kafka or options.bootstrap_servers) and not uses_kafka(spec):
+    if (local_kafka or options.bootstrap_servers) and not spec.uses_kafka:
         raise CommandError(
             f"{stream.metadata.name} has no Kafka source or sink: remove --with-kafka and "
             "--bootstrap-servers",
@@ -196,9 +195,7 @@ def _proxies_for_dependencies(spec: StreamSpec) -> tuple[str, ...]:
 def class_path_of(given: str, spec: StreamSpec, pyspark: Path) -> str:
     """What the JVM needs besides pyspark's jars, with those that are `given`."""
     parts = [given]
-    if jars.needs_connector(spec, os.pathsep.join([f"{pyspark}/jars/*", given])):
-        connector = jars.jar_folder(jars.CONNECTOR, spec.spark_conf, print_message)
-        parts.append(f"{connector}/*")
-    if jars.takes_connector(spec) and jars.DATA_SOURCE.exists():
-        parts.append(str(jars.DATA_SOURCE))
+    if spec.uses_kafka:
+        there = os.pathsep.join([f"{pyspark}/jars/*", given])
+        parts += jars.kafka_class_path(there, spec, print_message)
     return os.pathsep.join(part for part in parts if part)

@@ -259,6 +259,11 @@ class StreamSpec(SpecObject):
         NO_RESERVED_CONF.check(conf)
         return conf
 
+    @property
+    def uses_kafka(self) -> bool:
+        """Whether it reads or writes Kafka by spec.source.kafka or spec.sink.kafka."""
+        return self.source.kafka is not None or self.sink.kafka is not None
+
     @model_validator(mode="after")
     def _with_whole_connections(self) -> StreamSpec:
         update: dict[str, object] = {}

@@ -30,10 +30,6 @@ class Redirected:
     """The paths of the removed fields and options in the resource."""
 
 
-def uses_kafka(spec: StreamSpec) -> bool:
-    return spec.source.kafka is not None or spec.sink.kafka is not None
-
-
 def redirect(
     stream: ContinuousStream, bootstrap: str, *, keep_security: bool = False
 ) -> Redirected:

@@ -77,23 +77,36 @@ BROKER = Jars(
 DATA_SOURCE = Path(__file__).with_name("penstock-kafka.jar")
 
 
-def needs_connector(spec: StreamSpec, class_path: str) -> bool:
-    """Whether the stream uses Kafka, and neither the spec nor the class path has the connector."""
-    if not takes_connector(spec):
-        return False
-    return not any(_has_connector(Path(part)) for part in class_path.split(os.pathsep) if part)
+def kafka_class_path(
+    class_path: str,
+    spec: StreamSpec,
+    print_message: Callable[[str], None],
+    environment: Mapping[str, str] = os.environ,
+) -> list[str]:
+    """What a stream with Kafka needs beyond the class path: Spark's connector, and the data source.
+
+    Raises CommandError, with what to do, if the one cannot be downloaded or the other is not there.
+    """
+    parts: list[str] = []
+    if not _is_on(class_path, _CONNECTOR_NAME):
+        folder = jar_folder(CONNECTOR, spec.spark_conf, print_message, environment)
+        parts.append(f"{folder}/*")
+    if not _is_on(os.pathsep.join([class_path, *parts]), DATA_SOURCE.name):
+        if not DATA_SOURCE.exists():
+            raise CommandError(
+                f"{DATA_SOURCE.name}, with which Penstock reads and writes Kafka, is not there: "
+                "run make data-source in a checkout, or install the wheel of a release",
+                code=2,
+            )
+        parts.append(str(DATA_SOURCE))
+    return parts
 
 
-def takes_connector(spec: StreamSpec) -> bool:
-    """Whether the stream uses Kafka, with the connector of the class path, not one of its own."""
-    declared = [*spec.dependencies.packages, *spec.dependencies.jars]
-    uses_kafka = spec.source.kafka is not None or spec.sink.kafka is not None
-    return uses_kafka and not any(_CONNECTOR_NAME in dependency for dependency in declared)
-
-
-def _has_connector(part: Path) -> bool:
-    folder, pattern = (part.parent, "*.jar") if part.name == "*" else (part.parent, part.name)
-    return any(_CONNECTOR_NAME in jar.name for jar in folder.glob(pattern))
+def _is_on(class_path: str, name: str) -> bool:
+    """Whether the class path has a jar with this in its name."""
+    parts = [Path(part) for part in class_path.split(os.pathsep) if part]
+    jars = (jar for part in parts for jar in part.parent.glob(part.name.replace("*", "*.jar")))
+    return any(name in jar.name for jar in jars)
 
 
 def jar_folder(

@@ -300,6 +300,7 @@ def test_a_brokers_folder_that_cannot_be_written(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(jars, "jar_folder", lambda *_: here)
+    monkeypatch.setattr(jars, "kafka_class_path", lambda *_: [])
     folder = here / ".penstock" / "numbers-with-kafka" / "checkpoint.kafka"
     folder.parent.mkdir(parents=True)
     folder.touch()

@@ -42,6 +42,10 @@ def test_jar_versions_are_those_of_the_images(bundle: jars.Jars, pom: str) -> No
     assert set(bundle.coordinates) == pinned(pom)
 
 
+def test_the_compiler_is_the_one_that_is_tested() -> None:
+    assert set(data_source.COMPILER.coordinates) == pinned("connector/ecj.xml")
+
+
 def test_the_data_source_is_compiled_with_the_s3a_of_the_image() -> None:
     """Of the AWS SDK it needs other modules than those that the image's pom.xml names."""
 
@@ -51,54 +55,47 @@ def test_the_data_source_is_compiled_with_the_s3a_of_the_image() -> None:
     assert versions(data_source.S3A.coordinates) == versions(pinned("images/spark/s3a.xml"))
 
 
+CONNECTOR = "spark-sql-kafka-0-10_2.13-4.2.0.jar"
+
+
 @pytest.mark.parametrize(
-    ("spec", "class_path", "needed"),
+    ("class_path", "added"),
     [
-        (RATE_TO_CONSOLE, "", False),
-        (KAFKA_TO_KAFKA, "", True),
-        (changed(KAFKA_TO_KAFKA, "sink", {"console": {}}), "", True),
-        (KAFKA_TO_KAFKA, "{there}/*", False),
-        (KAFKA_TO_KAFKA, "/nowhere/*:{there}/spark-sql-kafka-0-10_2.13-4.2.0.jar", False),
-        (KAFKA_TO_KAFKA, "{there}/other.jar:{there}", True),
-        (
-            changed(
-                KAFKA_TO_KAFKA,
-                "dependencies",
-                {"packages": ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"]},
-            ),
-            "",
-            False,
-        ),
+        ("", "connector ours"),
+        ("/nowhere/*:{there}/other.jar:{there}", "connector ours"),
+        ("{there}/*", "ours"),
+        (f"/nowhere/*:{{there}}/{CONNECTOR}", "ours"),
+        ("{image}/*", ""),
     ],
-    ids=["no-kafka", "kafka", "source-only", "folder", "jar", "another-jar", "package"],
+    ids=["nothing", "another-jar", "folder", "jar", "the image's"],
 )
-def test_the_connector_is_needed_only_if_it_is_missing(
-    spec: dict[str, object], class_path: str, needed: bool, tmp_path: Path
+def test_a_stream_with_kafka_gets_what_the_class_path_has_not(
+    class_path: str, added: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("spark-sql-kafka-0-10_2.13-4.2.0.jar", "other.jar"):
-        (tmp_path / name).touch()
-    given = class_path.format(there=tmp_path)
-    assert jars.needs_connector(StreamSpec.model_validate(spec), given) is needed
+    """Spark's connector and the data source, in one class loader: the one needs the other."""
+    ours = jars.DATA_SOURCE.name
+    for folder, names in {
+        "there": (CONNECTOR, "other.jar"), "image": (CONNECTOR, ours), "connector": (CONNECTOR,),
+    }.items():  # fmt: skip
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / name).touch()
+    monkeypatch.setenv(jars.CONNECTOR.variable, str(tmp_path / "connector"))
+    monkeypatch.setattr(jars, "DATA_SOURCE", tmp_path / ours)
+    given = class_path.format(there=tmp_path / "there", image=tmp_path / "image")
 
+    def made(spec: dict[str, object]) -> str:
+        return command.class_path_of(given, StreamSpec.model_validate(spec), tmp_path)
 
-def test_the_data_source_is_beside_the_connector_of_the_class_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spark reads the data sources that the class path names, and ours needs the connector."""
-    connector = tmp_path / "spark-sql-kafka-0-10_2.13-4.2.0.jar"
-    connector.touch()
-    ours = tmp_path / "ours.jar"
-    monkeypatch.setattr(jars, "DATA_SOURCE", ours)
-    packages = {"packages": ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"]}
-
-    def class_path(spec: dict[str, object]) -> str:
-        return command.class_path_of(str(connector), StreamSpec.model_validate(spec), tmp_path)
-
-    assert class_path(KAFKA_TO_KAFKA) == str(connector)  # not compiled
-    ours.touch()
-    assert class_path(KAFKA_TO_KAFKA) == f"{connector}:{ours}"
-    assert class_path(changed(KAFKA_TO_KAFKA, "dependencies", packages)) == str(connector)
-    assert class_path(RATE_TO_CONSOLE) == str(connector)
+    if "ours" in added:  # not compiled yet
+        with pytest.raises(CommandError, match="run make data-source in a checkout"):
+            made(KAFKA_TO_KAFKA)
+        jars.DATA_SOURCE.touch()
+    places = {"connector": f"{tmp_path / 'connector'}/*", "ours": str(jars.DATA_SOURCE)}
+    expected = [given, *(places[name] for name in added.split())]
+    assert made(KAFKA_TO_KAFKA) == ":".join(filter(None, expected))
+    assert made(changed(KAFKA_TO_KAFKA, "sink", {"console": {}})) == made(KAFKA_TO_KAFKA)
+    assert made(RATE_TO_CONSOLE) == given
 
 
 class Maven:

@@ -356,7 +356,7 @@ def test_the_command_ends_with_the_end_of_the_brokers_log(
     monkeypatch.setattr(command, "use_utc", lambda: None)
     monkeypatch.setattr(command, "require_java", lambda: "java")
     monkeypatch.setattr(command, "with_kafka", lambda *_: nullcontext((given, broken)))
-    monkeypatch.setattr(jars, "jar_folder", lambda *_: tmp_path)
+    monkeypatch.setattr(jars, "kafka_class_path", lambda *_: [])
     assert cli.main(["run", "--with-kafka", "stream.yaml"]) == 2
     assert f"{broken.broker.log}:\nline 1\nthe disk is full" in capsys.readouterr().err
 

@@ -1,5 +1,6 @@
 package dev.penstock.spark;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import org.apache.spark.SparkContext;
@@ -27,6 +28,7 @@ import org.apache.spark.sql.execution.streaming.continuous.WriteToContinuousData
 import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
+import scala.collection.immutable.List$;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -58,8 +60,10 @@ final class KafkaScanStrategy extends SparkStrategy {
     var session = SparkSession.getActiveSession();
     if (session.isDefined()) {
       var methods = session.get().experimental();
-      if (!methods.extraStrategies().contains(INSTANCE)) {
-        methods.extraStrategies_$eq(seq(methods.extraStrategies().prepended(INSTANCE)));
+      List<SparkStrategy> strategies = new ArrayList<>(List.of(INSTANCE));
+      strategies.addAll(CollectionConverters.asJava(methods.extraStrategies()));
+      if (strategies.lastIndexOf(INSTANCE) == 0) {
+        methods.extraStrategies_$eq(scalaSeq(strategies));
       }
     }
   }
@@ -101,7 +105,7 @@ final class KafkaScanStrategy extends SparkStrategy {
     Seq<Expression> filters = seq(found.get()._2());
     SparkPlan planned =
         DataSourceV2Strategy$.MODULE$.withProjectAndFilter(columns, filters, scan, false);
-    return seq(KafkaScanStrategy.<SparkPlan>seq(Nil$.MODULE$).prepended(planned));
+    return scalaSeq(List.of(planned));
   }
 
   /** The write's node is planned before the scan below it. */
@@ -127,6 +131,10 @@ final class KafkaScanStrategy extends SparkStrategy {
     if (streams.size() == 1 && streams.get(0) instanceof KafkaBatchStream stream) {
       write.bind(stream);
     }
+  }
+
+  private static <T> Seq<T> scalaSeq(List<T> list) {
+    return List$.MODULE$.from(CollectionConverters.asScala(list));
   }
 
   /** Scala's sequences are covariant. */

@@ -441,6 +441,15 @@ ROWS: tuple[Remedy, ...] = (
         EDIT,
     ),
     Remedy(
+        "ImageNotUsable",
+        "The image lacks penstock-kafka.jar or Spark's Kafka connector, or has them for another "
+        "version of Spark. Nothing is planned, read or written.",
+        'Build the image from Penstock\'s (docs/python.md, "Python packages", has an example), or '
+        "copy all jars of its /opt/spark/jars that begin with penstock-kafka, spark-sql-kafka, "
+        "spark-token-provider-kafka, kafka-clients and commons-pool2.",
+        SHOW,
+    ),
+    Remedy(
         "ClassNotUsable",
         "Java code needs a class or a method that is missing or has another version. The "
         "message names it if the JVM does. Stalled, or Restarting if the stream has run.",

@@ -27,8 +27,10 @@ from typing import Any
 
 import psutil
 
+from penstock.contract.remedies import REMEDIES
 from penstock.driver.failures import (
     CHECKPOINT_TAKEN_OVER,
+    IMAGE_NOT_USABLE,
     OBJECT_STORE_NOT_ACCESSIBLE,
     DriverError,
     Failure,
@@ -64,6 +66,8 @@ EXIT_OUT_OF_MEMORY = 3
 EXIT_TAKEN_OVER = 90
 EXIT_NOT_RENEWED = 91
 ENV_JAVA_OPTIONS = "PENSTOCK_DRIVER_JAVA_OPTIONS"
+# The data source, which needs Spark's connector too. It is with all else of connector/ in one jar.
+_CONNECTOR = "dev.penstock.spark.KafkaProvider"
 
 
 # From one core on, the driver is given more than a fast start needs.
@@ -336,6 +340,35 @@ def java_class(gateway: Any, name: str) -> Any:
     from py4j.java_gateway import JavaClass
 
     return JavaClass(name, gateway._gateway_client)
+
+
+def check_connector(gateway: Any) -> None:
+    """Raises DriverError if the class path lacks connector/, or has that of another Spark."""
+    from py4j.protocol import Py4JJavaError
+
+    package = java_class(gateway, "org.apache.spark.package$")
+    spark = str(getattr(package, "MODULE$").SPARK_VERSION())
+    try:
+        provider = java_class(gateway, "java.lang.Class").forName(_CONNECTOR)
+        needed = str(provider.getField("SPARK").get(None))
+    except Py4JJavaError as error:  # no such class, or one that Spark's connector should have
+        raise _image_not_usable(f"the JVM says {error.java_exception.toString()}") from None
+    if not is_for(needed, spark):
+        raise _image_not_usable(f"it is for Spark {needed}, and this is Spark {spark}")
+
+
+def is_for(needed: str, spark: str) -> bool:
+    """Whether this Spark has the version that connector/ needs; a vendor may have added to it.
+
+    >>> [is_for("4.2.0", spark) for spark in ("4.2.0", "4.2.0-vendor-1", "4.2.1", "4.1.0")]
+    [True, True, False, False]
+    """
+    return spark.partition("-")[0] == needed
+
+
+def _image_not_usable(why: str) -> DriverError:
+    message = f"The class path has no penstock-kafka.jar that can be used: {why}."
+    return DriverError.permanent(IMAGE_NOT_USABLE, f"{message} {REMEDIES[IMAGE_NOT_USABLE].action}")
 
 
 @dataclass(frozen=True)

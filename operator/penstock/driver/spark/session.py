@@ -84,8 +84,8 @@ _STATE = {
 # Of an executor's memory beside the heap: threads, classes and buffers of the JVM have the rest.
 _STATE_SHARE = 4
 
-# The user's sparkConf overrides this. An image that lacks the class (connector/) takes Spark's
-# default, which syncs no file, and starts 40 programs for a micro-batch (measured).
+# The user's sparkConf overrides this. On a laptop a stream without Kafka has no connector/, and
+# takes Spark's default, which syncs no file.
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _PACKAGE = "dev.penstock.spark"
 _DURABLE_FILES = f"{_PACKAGE}.DurableCheckpointFileManager"
@@ -413,7 +413,7 @@ def child(session: SparkSession) -> SparkSession:
 
 
 def failed_write(gateway: Any) -> Any | None:
-    """The Java class that knows of failed writes; None if the class path lacks connector/."""
+    """The Java class that knows of failed writes; None on a laptop without Kafka."""
     from py4j.protocol import Py4JJavaError
 
     name = f"{_PACKAGE}.FailedWrite"

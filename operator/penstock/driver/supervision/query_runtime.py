@@ -20,7 +20,7 @@ from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.source_changes import SourceChanges
 from penstock.driver.checkpoint.storage.access import checkpoints_of
 from penstock.driver.checkpoint.storage.files import Checkpoints
-from penstock.driver.environment import Environment
+from penstock.driver.environment import Environment, PodEnvironment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify, classify_exception
 from penstock.driver.exceptions.malformed_records import SchemaField
@@ -29,7 +29,7 @@ from penstock.driver.failures import (
     Failure,
     StreamWarning,
 )
-from penstock.driver.jvm import Jvm
+from penstock.driver.jvm import Jvm, check_connector
 from penstock.driver.kafka import held_records
 from penstock.driver.kafka.consumer_group import ConsumerGroup
 from penstock.driver.kafka.dead_letters import DeadLetterTopic
@@ -119,7 +119,7 @@ class QueryRuntime:
         self._planned_count = 0
         self.session: SparkSession | None = None
         self._writes: Any | None = None
-        """The Java class that knows of failed writes; None if the class path lacks it."""
+        """The Java class that knows of failed writes; None on a laptop without Kafka."""
         self.checkpoint_generation: int | None = None
         """The generation of the checkpoint that the query has, once that was looked at."""
         self._state_partitions: int | None = None
@@ -345,6 +345,9 @@ class QueryRuntime:
     def discover_partitions(self) -> None:
         """Asks the source for its partitions, and starts to monitor it."""
         spec, environment = self._stream.spec, self._environment
+        # On a laptop only a stream with Kafka has connector/, which needs Spark's connector.
+        if isinstance(environment, PodEnvironment) or spec.uses_kafka:
+            check_connector(self._jvm.gateway)
         check_secrets(spec, environment.secrets)
         user_python.check_text(spec.transform.python, environment.python)
         with self._noting_first_look():

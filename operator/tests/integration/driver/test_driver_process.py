@@ -21,9 +21,10 @@ from penstock.driver.checkpoint.storage import lock
 from penstock.driver.failures import DriverError
 from testkit.driver.driver_process import driver, traffic
 from testkit.kafka.deliveries import commits_of
+from testkit.kafka.jars import CONNECTOR_JAR
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import stream
+from testkit.streams.streams import kafka_sink, kafka_source, stream
 from testkit.wait import wait_for
 
 pytestmark = pytest.mark.timeout(240)
@@ -79,6 +80,40 @@ def test_the_smallest_driver_runs(topics: Topics, class_path: str, tmp_path: Pat
         process.wait_ready()
         topics.wait_received(sink, range(100))
         assert process.stop(30) == 0
+
+
+@pytest.mark.parametrize("image", ["no jar", "no connector", "another Spark"])
+def test_an_image_that_cannot_read_kafka_is_refused_before_anything_else(
+    image: str, class_path: str, tmp_path: Path
+) -> None:
+    """Neither Kafka is asked, nor Spark started; and the driver can still be stopped."""
+    jars = {path.name: path for path in Path(class_path).parent.iterdir()}
+    ours = jars.pop(CONNECTOR_JAR)
+    match image:
+        case "no connector":
+            jars, said = {CONNECTOR_JAR: ours}, "NoClassDefFoundError"
+        case "another Spark":
+            jars[CONNECTOR_JAR], said = jar_for_another_spark(tmp_path), "it is for Spark 4.1.0"
+        case _:
+            said = "ClassNotFoundException"
+    of_image = os.pathsep.join(map(str, jars.values()))
+    with driver(stream(kafka_source(), kafka_sink()), tmp_path, of_image) as process:
+        wait_for("the refusal", lambda: "ImageNotUsable" in process.log.read_text())
+        log = process.log.read_text()
+        assert said in log
+        assert "/opt/spark/jars" in log
+        assert process.probe("/livez") == 200
+        assert process.stop(30) == 0
+    assert "start_session" not in process.log.read_text()
+
+
+def jar_for_another_spark(folder: Path) -> Path:
+    """One whose data source names another version."""
+    source = folder / "KafkaProvider.java"
+    constant = 'public static final String SPARK = "4.1.0";'
+    source.write_text(f"package dev.penstock.spark; public class KafkaProvider {{ {constant} }}")
+    subprocess.run(["javac", "-d", folder / "classes", source], check=True, timeout=120)
+    return folder / "classes"
 
 
 def test_a_stop_during_the_start_is_clean(class_path: str, tmp_path: Path) -> None:

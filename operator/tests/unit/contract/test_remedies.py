@@ -103,6 +103,7 @@ def test_every_state_has_a_remedy_for_every_reason(state: StreamState) -> None:
         "ObjectStoreDenied",
         "ObjectStoreUnsafe",
         "ModuleMissing",
+        "ImageNotUsable",
         "ImagePullBackOff",
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.storage import lock
@@ -17,7 +16,7 @@ from penstock.driver.checkpoint.storage.object_store import (
 from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints
 from penstock.driver.environment import Environment
 from penstock.driver.failures import Failure
-from penstock.driver.jvm import Jvm
+from penstock.driver.jvm import Jvm, check_connector
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.logs import log_event
 
@@ -71,8 +70,12 @@ class WriteRight:
         checkpoints = _in_store(self._stream, self._environment, jvm)
         if checkpoints is None:
             return True
-        check_keys = partial(check_secrets, self._stream.spec, self._environment.secrets)
-        self._lease = CheckpointLease(checkpoints, check_keys)
+
+        def check() -> None:
+            check_connector(jvm.gateway)
+            check_secrets(self._stream.spec, self._environment.secrets)
+
+        self._lease = CheckpointLease(checkpoints, check)
         return self._lease.acquire(stop, waits)
 
     def is_awaited(self) -> bool:

@@ -61,11 +61,11 @@ class CheckpointLease:
     """The lease of one stream's checkpoints."""
 
     def __init__(
-        self, checkpoints: ObjectStoreCheckpoints, check_keys: Callable[[], None] = lambda: None
+        self, checkpoints: ObjectStoreCheckpoints, check: Callable[[], None] = lambda: None
     ) -> None:
-        """`check_keys` raises DriverError if the store's keys are not there."""
+        """`check` raises DriverError if the image or the store's keys are not there."""
         self._checkpoints = checkpoints
-        self._check_keys = check_keys
+        self._check = check
         self._location = checkpoints.location
 
     def acquire(
@@ -115,7 +115,7 @@ class CheckpointLease:
         self._checkpoints.on_lease("release")
 
     def _look(self) -> Found | None:
-        self._check_keys()
+        self._check()
         found = self._checkpoints.on_lease("look")
         if found is None:
             return None

@@ -6,19 +6,19 @@ while no operator runs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from penstock.api.problem import sentence
+from penstock.api.problem import Problem, sentence
 from penstock.api.v1alpha1.status import LastFailure, StreamState, StreamStatus
-from penstock.cluster.objects import LONG_AGO, Claim, Event, Object, StatefulSet
-from penstock.cluster.obstacles import (
-    Obstacle,
-    leave_node,
-    why_held,
-    why_no_pod,
-    why_unbound,
-    why_waiting,
+from penstock.cluster.objects import (
+    LONG_AGO,
+    Claim,
+    Event,
+    Object,
+    StatefulSet,
+    newest_warning,
 )
 from penstock.cluster.pods import DriverPod, Pod
 from penstock.cluster.stream import not_ready_since
@@ -33,6 +33,9 @@ from penstock.contract.driver_report import (
 _TERMINATION_SLACK = timedelta(seconds=30)
 # An API server accepts a token for ten seconds after it was found valid (TokenSuccessCacheTTL).
 _TOKEN_CACHE = timedelta(seconds=30)
+# What the clocks of the cluster's components may differ by.
+_CLOCK_SLACK = timedelta(seconds=10)
+_IMAGE = frozenset({"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _WORKS = frozenset({StreamState.RUNNING, StreamState.COMPLETED})
 SERVICE_ACCOUNT_RECREATED = "ServiceAccountRecreated"
 
@@ -76,7 +79,7 @@ class Assessment:
     state: StreamState
     reason: str
     message: str
-    obstacles: tuple[Obstacle, ...] = ()
+    obstacles: tuple[Problem, ...] = ()
     """What Kubernetes says about the driver or its executors, the cause before its effects."""
 
     @property
@@ -95,8 +98,9 @@ def assess_driver(
     pod = parts.driver_pod
     if pod is None:
         return _no_pod(name, pod_hash, parts, status, now)
-    if is_overdue(pod, now) or why_held(pod):
-        return _stuck(pod)
+    stuck = _why_stuck(pod, now)
+    if stuck is not None:
+        return Assessment(StreamState.RESTARTING, stuck.reason, stuck.message, (stuck,))
     if pod.pod_hash != pod_hash:
         return Assessment(
             StreamState.STARTING,
@@ -138,8 +142,9 @@ def assess_suspended(pod: DriverPod | None, now: datetime) -> Assessment:
             "Suspended",
             "The stream is stopped. It continues from its checkpoint when spec.suspend is false",
         )
-    if is_overdue(pod, now) or why_held(pod):
-        return replace(_stuck(pod), state=StreamState.SUSPENDING)
+    stuck = _why_stuck(pod, now)
+    if stuck is not None:
+        return Assessment(StreamState.SUSPENDING, stuck.reason, stuck.message, (stuck,))
     return Assessment(
         StreamState.SUSPENDING, "Suspending", f"The query commits, and the pod {pod.name} ends"
     )
@@ -180,15 +185,15 @@ def _is_mute(pod: DriverPod, failure: LastFailure) -> bool:
     return failure.reason == API_SERVER_UNAUTHORIZED and not pod.ready and pod.wrote <= failure.time
 
 
-def driver_obstacles(pod: DriverPod, parts: RunningParts) -> tuple[Obstacle, ...]:
+def driver_obstacles(pod: DriverPod, parts: RunningParts) -> tuple[Problem, ...]:
     """What keeps a driver's pod from running: its volume, then what is said about the pod."""
     unbound = why_unbound(parts.claim, parts.events) if parts.claim else None
     return tuple(filter(None, (unbound, why_waiting(pod, parts.events))))
 
 
-def executor_obstacles(parts: RunningParts) -> tuple[Obstacle, ...]:
+def executor_obstacles(parts: RunningParts) -> tuple[Problem, ...]:
     """What keeps executors' pods from running; one pod for each reason, since all say the same."""
-    by_reason: dict[str, Obstacle] = {}
+    by_reason: dict[str, Problem] = {}
     for pod in parts.executor_pods:
         is_waiting = pod.phase == "Pending" and not pod.terminating
         obstacle = why_waiting(pod, parts.events) if is_waiting else None
@@ -233,21 +238,20 @@ def _no_pod(
     )
 
 
-def _stuck(pod: DriverPod) -> Assessment:
+def _why_stuck(pod: DriverPod, now: datetime) -> Problem | None:
     """A finalizer keeps the pod, or its node does not confirm its end: there is no other one."""
     held = why_held(pod)
-    if held is not None:
-        return Assessment(StreamState.RESTARTING, held.reason, held.message, (held,))
+    if held is not None or not is_overdue(pod, now):
+        return held
     node = pod.node or "(unknown)"
     cause = f" ({pod.termination_cause})" if pod.termination_cause else ""
-    obstacle = Obstacle(
+    return Problem(
         "DriverNodeUnreachable",
         f"The pod {pod.name} should have ended{cause}, but its node {node} does not confirm it. "
         f"Until then Kubernetes starts no other driver. Repair the node; or, if it is shut down "
         f"for good, run `{leave_node(node)}`, and Kubernetes removes the pod and detaches its "
         f"volume",
     )
-    return Assessment(StreamState.RESTARTING, obstacle.reason, obstacle.message, (obstacle,))
 
 
 def _not_started(pod: DriverPod, parts: RunningParts) -> Assessment:
@@ -350,3 +354,71 @@ def _stalled(failure: LastFailure | None) -> Assessment:
             StreamState.STALLED, "QueryFailed", "The query failed: see the driver's log"
         )
     return Assessment(StreamState.STALLED, failure.reason, failure.message)
+
+
+def leave_node(node: str) -> str:
+    """What to do about a node that is shut down for good.
+
+    Kubernetes, "Non-graceful node shutdown handling". `kubectl delete node` detaches no volumes.
+    """
+    return f"kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+
+
+def why_no_pod(owner: StatefulSet, events: Iterable[Event], since: datetime) -> Problem | None:
+    """Why a StatefulSet has no pod: what Kubernetes has said since then."""
+    refusal = newest_warning(events, owner.uid, since - _CLOCK_SLACK)
+    if refusal is None:
+        return None
+    message = f"Kubernetes refuses a pod of the {owner}: {refusal.message}"
+    return Problem(refusal.reason, message)
+
+
+def why_waiting(pod: Pod, events: Iterable[Event]) -> Problem | None:
+    """Why a pod waits: in its status, or else in the warnings since it was last ready."""
+    waiting = pod.waiting_reason
+    if waiting is not None:
+        reason, words = waiting.reason, waiting.message
+    else:
+        warning = newest_warning(events, pod.uid, pod.not_ready_since - _CLOCK_SLACK)
+        if warning is None:
+            return None
+        reason, words = warning.reason, warning.message
+    verb = "cannot pull its image" if reason in _IMAGE else "waits"
+    return Problem(reason, f"The pod {pod.name} {verb}: {words or reason}")
+
+
+def why_unbound(claim: Claim, events: Iterable[Event]) -> Problem | None:
+    """Why a claim has no volume; None if it has one, or if Kubernetes does not say."""
+    if claim.phase == "Lost":
+        return Problem("ClaimLost", f"{claim}: its volume is gone")
+    warning = newest_warning(events, claim.uid) if claim.phase == "Pending" else None
+    if warning is None:
+        return None
+    message = f"The {claim} is not bound: {warning.reason}: {warning.message}"
+    return Problem(warning.reason, message)
+
+
+def why_deleted(claim: Claim) -> Problem | None:
+    """What becomes of the checkpoint of a claim that is being deleted."""
+    if not claim.terminating:
+        return None
+    return Problem(
+        "CheckpointTerminating",
+        f"The {claim} is being deleted: Kubernetes removes it, and with it the checkpoint, as soon "
+        f"as the driver's pod ends. This cannot be undone. Keep the volume "
+        f"(persistentVolumeReclaimPolicy: Retain) or copy the checkpoint now",
+    )
+
+
+def why_held(found: Object) -> Problem | None:
+    """Why an object that somebody has deleted is still there, if finalizers keep it."""
+    runs = isinstance(found, Pod) and any(each.running for each in found.containers)
+    if not found.terminating or not found.finalizers or runs:
+        return None
+    command = f"kubectl patch {found.kind.plural} {found.name} -n {found.namespace}"
+    return Problem(
+        "HeldByFinalizers",
+        f"The {found} is being deleted, and its finalizers keep it: {', '.join(found.finalizers)}. "
+        f"There is no other one before it is gone. Whoever has set them must remove them; if "
+        f'nobody does, run `{command} --type=merge -p \'{{"metadata":{{"finalizers":null}}}}\'`',
+    )

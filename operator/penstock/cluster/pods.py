@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.cluster.lenient_fields import (
     MAX_MESSAGE_CHARACTERS,
@@ -32,14 +33,6 @@ _ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
 _ATTEMPTS = {"ErrImagePull": "ImagePullBackOff"}
 OOM_KILLED = "OOMKilled"
 LABEL_REVISION = "controller-revision-hash"
-
-
-@dataclass(frozen=True)
-class WaitingReason:
-    """Why a pod does not run, as reported by the scheduler or the kubelet."""
-
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -166,18 +159,18 @@ class Pod(Object):
         return text(self.condition("DisruptionTarget").get("message"))
 
     @property
-    def waiting_reason(self) -> WaitingReason | None:
-        """Why the pod does not run; None if its status gives no reason."""
+    def waiting_reason(self) -> Problem | None:
+        """Why the pod does not run, by the scheduler or the kubelet; None if they do not say."""
         scheduled = self.condition("PodScheduled")
         if scheduled.get("status") == "False":
             why = reason(scheduled.get("reason"), "Unschedulable")
-            return WaitingReason(why, text(scheduled.get("message")))
+            return Problem(why, text(scheduled.get("message")))
         for kind in ("initContainerStatuses", "containerStatuses"):
             for container in mappings(at(self.manifest, "status", kind)):
                 waiting = at(container, "state", "waiting")
                 why = reason(at(waiting, "reason"), "")
                 if why not in _ORDINARY_WAITS:
-                    return WaitingReason(_ATTEMPTS.get(why, why), text(at(waiting, "message")))
+                    return Problem(_ATTEMPTS.get(why, why), text(at(waiting, "message")))
         return None
 
 

@@ -15,10 +15,11 @@ from penstock.cluster.assessment import (
     assess_driver,
     assess_finished,
     assess_suspended,
+    why_deleted,
+    why_held,
 )
 from penstock.cluster.kinds import Manifest, Ref
 from penstock.cluster.objects import Claim, StatefulSet
-from penstock.cluster.obstacles import why_deleted, why_held
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import holds, not_ready_since
 from penstock.contract import naming
@@ -350,11 +351,10 @@ def _warnings(stream: ObservedStream, children: ObservedChildren) -> tuple[Probl
     desired, problems = stream.desired, list[Problem]()
     deleted = why_deleted(claim) if claim and owner else None
     if deleted is not None:
-        problems.append(Problem(deleted.reason, deleted.message))
+        problems.append(deleted)
     has_commits = stream.status.epoch is not None
     begun = owner if owner and owner.checkpoint_location else claim
-    held = filter(None, map(why_held, children.applied()))
-    problems.extend(Problem(each.reason, each.message) for each in held)
+    problems.extend(filter(None, map(why_held, children.applied())))
     if pod and owner and children.driver_account is None and pod.account_name != owner.name:
         problems.append(_account_missing(pod.account_name))
     if pod and pod.report and pod.report.warning:

@@ -7,19 +7,21 @@ from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 
+from penstock.api.problem import Problem
 from penstock.api.quantities import amount
 from penstock.client.cluster_facts import ClusterFacts, StreamFacts
 from penstock.client.doctor.finding import Finding, Severity
-from penstock.cluster.assessment import driver_obstacles, executor_obstacles, is_overdue
-from penstock.cluster.objects import Node, Quota
-from penstock.cluster.obstacles import (
-    Obstacle,
+from penstock.cluster.assessment import (
+    driver_obstacles,
+    executor_obstacles,
+    is_overdue,
     leave_node,
     why_deleted,
     why_held,
     why_no_pod,
     why_unbound,
 )
+from penstock.cluster.objects import Node, Quota
 from penstock.cluster.pods import OOM_KILLED, Pod
 from penstock.contract.remedies import remedy_for
 
@@ -77,7 +79,7 @@ def obstacles(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
         yield _finding(stream, obstacle)
 
 
-def _of_driver(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Obstacle]:
+def _of_driver(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Problem]:
     pod, owner = stream.driver_pod, stream.stateful_set
     if pod is None:
         # Not since the status says so: no operator may have looked at it.
@@ -89,7 +91,7 @@ def _of_driver(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Obstacle]:
         yield from driver_obstacles(pod, stream)
 
 
-def _unexplained_claim(stream: StreamFacts) -> Obstacle | None:
+def _unexplained_claim(stream: StreamFacts) -> Problem | None:
     """A claim without a volume, for which no warning says why."""
     claim = stream.claim
     if claim is None or claim.phase != "Pending" or why_unbound(claim, stream.events):
@@ -99,7 +101,7 @@ def _unexplained_claim(stream: StreamFacts) -> Obstacle | None:
         return None
     storage = claim.storage_class or "the default"
     message = f"The {claim} is not bound (class {storage})"
-    return Obstacle("ProvisioningFailed", ": ".join([message, *said[-1:]]))
+    return Problem("ProvisioningFailed", ": ".join([message, *said[-1:]]))
 
 
 def quota(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
@@ -123,7 +125,7 @@ def _used_up(stream: StreamFacts, quota: Quota) -> Iterator[Finding]:
     ]
     if short:
         message = f"The {quota} is used up: {', '.join(short)}"
-        yield _finding(stream, Obstacle("FailedCreate", message), _WITHOUT_PODS)
+        yield _finding(stream, Problem("FailedCreate", message), _WITHOUT_PODS)
 
 
 def _needed(stream: StreamFacts) -> dict[str, Decimal]:
@@ -170,7 +172,7 @@ def _killed(stream: StreamFacts, pod: Pod) -> Finding:
 
 
 def _finding(
-    stream: StreamFacts, obstacle: Obstacle, effects: frozenset[str] = frozenset()
+    stream: StreamFacts, obstacle: Problem, effects: frozenset[str] = frozenset()
 ) -> Finding:
     """A problem whose remedy the table of reasons has."""
     remedy, key = remedy_for(obstacle.reason, "Pending"), stream.key

@@ -22,11 +22,9 @@ _WITH_REASON = {
     "StreamWarning": 0,
     "LastFailure": None,
     "NotApplied": 0,
-    "Obstacle": 0,
     "Problem": 0,
     "Rule": 1,
     "StreamEvent": 1,
-    "WaitingReason": 0,
 }
 
 

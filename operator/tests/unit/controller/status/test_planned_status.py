@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import (
     MAX_COMMITTED_OFFSETS,
     Cause,
@@ -21,7 +22,6 @@ from penstock.api.v1alpha1.status import (
     StreamStatus,
 )
 from penstock.cluster.kinds import Manifest
-from penstock.cluster.obstacles import Obstacle
 from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
@@ -401,7 +401,7 @@ BLOCKED = Outcome(
     StreamState.PENDING,
     "Unschedulable",
     "Insufficient cpu",
-    obstacles=(Obstacle("Why", "because"),),
+    obstacles=(Problem("Why", "because"),),
 )
 
 
@@ -437,7 +437,7 @@ def test_what_was_wrong_before_does_not_count_as_refused_by_kubernetes() -> None
         StreamState.WAITING_FOR_CORES,
         "WaitingForCores",
         "a node",
-        obstacles=(Obstacle("Why", "because"),),
+        obstacles=(Problem("Why", "because"),),
     )
     first = plan_status(NEW, restarting, None, samples.T0)
     now = samples.T0 + 2 * PROGRESS_DEADLINE

@@ -13,8 +13,9 @@ from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller.children.revision import Revision, resolve
-from penstock.controller.observation import ObservedStream, parse_stream
+from penstock.controller.observation import parse_stream
 from penstock.controller.operator_settings import Settings
+from penstock.controller.situation import ObservedStream
 from testkit.streams.streams import KAFKA_TO_KAFKA, manifest
 
 NAME = "flags"

@@ -86,7 +86,7 @@ class StreamFacts(RunningParts):
         ready = self.condition("Ready")
         return ready.reason if ready else "NoStatus"
 
-    @property
+    @cached_property
     def driver_pod(self) -> DriverPod | None:
         """The driver's pod, also if its StatefulSet could not be read; None if there is none."""
         name = naming.driver_pod_name(self.key.name)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
 from penstock.api.problem import Problem, sentence
-from penstock.api.v1alpha1.status import LastFailure, StreamState, StreamStatus
+from penstock.api.v1alpha1.status import LastFailure, StreamState
 from penstock.cluster.objects import (
     LONG_AGO,
     Claim,
@@ -21,7 +22,7 @@ from penstock.cluster.objects import (
     newest_warning,
 )
 from penstock.cluster.pods import DriverPod, Pod
-from penstock.cluster.stream import not_ready_since
+from penstock.cluster.stream import Stream, not_ready_since
 from penstock.contract import naming
 from penstock.contract.driver_report import (
     API_SERVER_UNAUTHORIZED,
@@ -52,7 +53,7 @@ class RunningParts:
     driver_account: Object | None = None
     """The ServiceAccount of the driver's pod; None without one, or if it was not read."""
 
-    @property
+    @cached_property
     def driver_pod(self) -> DriverPod | None:
         """The pod of the current StatefulSet, not of an earlier one of the same name.
 
@@ -88,16 +89,11 @@ class Assessment:
         return self.state in (StreamState.RUNNING, StreamState.COMPLETED)
 
 
-def assess_driver(
-    name: str, pod_hash: str, parts: RunningParts, status: StreamStatus, now: datetime
-) -> Assessment:
-    """The state of a stream from its driver, whose pod should have this hash.
-
-    `status` is the stream's last one.
-    """
-    pod = parts.driver_pod
+def assess_driver(stream: Stream, pod_hash: str, parts: RunningParts, now: datetime) -> Assessment:
+    """The state of a stream from its driver, whose pod should have this hash."""
+    pod, status = parts.driver_pod, stream.status
     if pod is None:
-        return _no_pod(name, pod_hash, parts, status, now)
+        return _no_pod(stream, pod_hash, parts, now)
     stuck = _why_stuck(pod, now)
     if stuck is not None:
         return Assessment(StreamState.RESTARTING, stuck.reason, stuck.message, (stuck,))
@@ -215,13 +211,11 @@ def _only_near_driver(parts: RunningParts) -> str:
     )
 
 
-def _no_pod(
-    name: str, pod_hash: str, parts: RunningParts, status: StreamStatus, now: datetime
-) -> Assessment:
-    since = not_ready_since(status) or now
-    owner = parts.stateful_set
+def _no_pod(stream: Stream, pod_hash: str, parts: RunningParts, now: datetime) -> Assessment:
+    since = not_ready_since(stream.status) or now
+    owner, internal = parts.stateful_set, stream.status.internal
     refusal = why_no_pod(owner, parts.events, since) if owner else None
-    last_hash = status.internal.pod_hash if status.internal else None
+    last_hash = internal.pod_hash if internal else None
     restarting = last_hash == pod_hash
     state = StreamState.RESTARTING if restarting else StreamState.PENDING
     if refusal is not None:
@@ -233,8 +227,8 @@ def _no_pod(
     return Assessment(
         state,
         "NoDriverPod",
-        f"The StatefulSet {naming.driver_name(name)} has no pod yet. If this lasts, run `kubectl "
-        "describe` on it",
+        f"The StatefulSet {naming.driver_name(stream.name)} has no pod yet. If this lasts, run "
+        "`kubectl describe` on it",
     )
 
 

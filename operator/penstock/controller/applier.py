@@ -19,14 +19,8 @@ from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.controller.children.diff import applied_hash, content_hash
 from penstock.controller.kubernetes.api_client import KubernetesApi
-from penstock.controller.observation import ObservedChildren
-from penstock.controller.status.outcome import (
-    NotApplied,
-    contested_object,
-    failed_request,
-    foreign_object,
-    refused_object,
-)
+from penstock.controller.situation import ObservedChildren, Situation
+from penstock.controller.status.outcome import CHANGED_BY_OTHERS, NotApplied, foreign
 
 log = logging.getLogger(__name__)
 
@@ -111,9 +105,9 @@ class Applier:
         self._failures.pop(key, None)
         self._objects.pop(key, None)
 
-    def with_memory(self, key: Key, children: ObservedChildren) -> ObservedChildren:
-        """The children, with those marked that are as the server left them."""
-        found = {each.uid: each for each in children.applied()}
+    def with_memory(self, key: Key, situation: Situation) -> Situation:
+        """The situation, with those objects marked that are as the server left them."""
+        found = {each.uid: each for each in situation.children.applied()}
         known = {uid: e for uid, e in self._objects.get(key, {}).items() if uid in found}
         self._objects[key] = known
         settled = {
@@ -121,7 +115,7 @@ class Applier:
             for uid, entry in known.items()
             if entry.content == _content(found[uid].manifest)
         }
-        return replace(children, settled=settled)
+        return replace(situation, children=replace(situation.children, settled=settled))
 
     async def carry_out(
         self,
@@ -232,8 +226,17 @@ class Applier:
         if wait is None:
             return None
         since = entry.contest.since
-        cause = contested_object(str(Object(manifest)), _other_managers(found), since)
-        return replace(cause, retry_in=wait)
+        managers = _other_managers(found)
+        who = f" ({', '.join(managers)})" if managers else ""
+        return NotApplied(
+            CHANGED_BY_OTHERS,
+            f"Another client{who} keeps changing the {Object(manifest)}, so the operator restores "
+            f"it less and less often. Stop that client. If it is a second Penstock operator, give "
+            f"each operator namespaces (watchNamespaces) or a class (className) of its own",
+            retried=True,
+            since=since,
+            retry_in=wait,
+        )
 
     def _failure(
         self, what: str, error: ApiError, before: _Failure | None, *, created: bool
@@ -241,12 +244,29 @@ class Applier:
         now = self._now()
         since, count = (before.since, before.count + 1) if before else (now, 1)
         if created and error.code == 409:
-            cause = foreign_object(what, error.message)
+            cause = foreign(what, f": {error.message}")
         elif error.refused:
-            immutable = not created and error.code == 422
-            cause = refused_object(what, error.message, since, immutable=immutable)
+            # Somebody may have recreated it with fields that nobody can change.
+            is_immutable = not created and error.code == 422
+            remedy = (
+                f". If somebody has recreated the {what}, delete it. Then the operator restores it"
+            )
+            cause = NotApplied(
+                "ApplyRefused",
+                f"The API server refused the {what}. The operator retries. An earlier spec keeps "
+                f"running: {error.message}{remedy if is_immutable else ''}",
+                retried=False,
+                since=since,
+            )
         else:
-            cause = failed_request(what, str(error), since)
+            cause = NotApplied(
+                "ApplyFailed",
+                f"The operator could not write the {what} and retries. An earlier spec keeps "
+                f"running. If this lasts, look at the API server and its admission webhooks: "
+                f"{error}",
+                retried=True,
+                since=since,
+            )
         delay = min(_LAST_RETRY, _FIRST_RETRY * 2.0 ** min(count - 1, 20))
         delay = max(delay, timedelta(seconds=error.retry_after or 0))
         return _Failure(since, cause, now + delay, count)

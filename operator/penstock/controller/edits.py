@@ -7,8 +7,9 @@ old for either delays nothing.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
+from penstock.api.problem import sentence
 from penstock.api.v1alpha1.status import EditVerdict
 from penstock.cluster.lenient_fields import at, mappings
 from penstock.cluster.objects import StatefulSet
@@ -16,75 +17,87 @@ from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.contract.edits import ANSWER_WITHIN
-from penstock.controller.children.revision import Revision, config_map
-from penstock.controller.observation import ObservedChildren, ObservedStream
-from penstock.controller.status.outcome import NotApplied, edit_to_judge, edit_to_take, refused_edit
+from penstock.controller.children.revision import Revision
+from penstock.controller.situation import ObservedStream, Situation
+from penstock.controller.status.outcome import NotApplied
 
 # It stops a query after its next commit, for which it waits ten seconds.
 TAKE_WITHIN = timedelta(seconds=60)
 
 
-def held_back(
-    stream: ObservedStream, desired: Revision, children: ObservedChildren, now: datetime
-) -> NotApplied | None:
+def held_back(situation: Situation) -> NotApplied | None:
     """Why a new revision is not applied; None if it is, or if nothing runs that it replaces."""
-    owner, pod = children.stateful_set, children.driver_pod
+    stream, desired = situation.stream, situation.desired
+    owner, pod = situation.owner, situation.pod
     if owner is None or owner.scaled_to_zero or desired.stream.spec.suspend:
         return None
     if stream.given_up is not None:
         return None  # what the driver says is about that one
-    if owner.pod_hash == desired.pod_hash and _applied_at(desired, children) is not None:
+    if owner.pod_hash == desired.pod_hash and situation.applied_at is not None:
         return None
     report = _report(desired, owner, pod)
     verdict = report.edit if report is not None else None
     if verdict is None or verdict.generation != stream.generation:
         verdict = _known_refusal(stream)
     if verdict is not None:
-        return None if verdict.refusal is None else refused_edit(verdict)
-    left = stream.spec_edited + ANSWER_WITHIN - now
+        return None if verdict.refusal is None else _refused(verdict)
+    left = stream.spec_edited + ANSWER_WITHIN - situation.now
     if left <= timedelta(0) or pod is None or report is None or not _is_healthy(pod, report):
         return None
-    return edit_to_judge(min(left, ANSWER_WITHIN))
+    return NotApplied(
+        "JudgingEdit",
+        "The running driver asks Spark whether it accepts the edited spec, before anything is "
+        "replaced",
+        retried=True,
+        retry_in=min(left, ANSWER_WITHIN),
+    )
 
 
-def needs_another_pod(desired: Revision, children: ObservedChildren, now: datetime) -> bool:
+def _refused(edit: EditVerdict) -> NotApplied:
+    """The running driver has planned the edited query, and Spark refuses it."""
+    assert edit.refusal is not None
+    message = f"{sentence(edit.refusal.message)} The last valid spec keeps running"
+    return NotApplied(edit.refusal.reason, message, retried=False, edit=edit)
+
+
+def needs_another_pod(situation: Situation) -> bool:
     """Whether the pod's driver does not take the applied revision, which its next one starts with.
 
     A pod that is younger than the revision is never replaced for it. It stays so while the pod
     ends.
     """
-    pod = children.driver_pod
-    if pod is None or pod.pod_hash != desired.pod_hash or pod.spec_hash == desired.spec_hash:
-        return False
-    applied_at = _applied_at(desired, children)
-    if applied_at is None or pod.created >= applied_at:
+    pod, applied_at = situation.pod, situation.applied_at
+    if pod is None or not _is_to_take(situation) or applied_at is None or pod.created >= applied_at:
         return False
     if not pod.started and not pod.terminating:
         return pod.container_restarts > 0  # else it has read no revision yet
     is_deaf = pod.report is not None and not pod.report.follows
-    return is_deaf or now >= applied_at + TAKE_WITHIN
+    return is_deaf or situation.now >= applied_at + TAKE_WITHIN
 
 
-def not_taken(desired: Revision, children: ObservedChildren, now: datetime) -> NotApplied | None:
+def not_taken(situation: Situation) -> NotApplied | None:
     """That the driver has yet to take a revision that is applied; None if it has, or says nothing.
 
     Also of one that is being applied: it takes effect later.
     """
-    pod = children.driver_pod
-    if pod is None or pod.pod_hash != desired.pod_hash:
+    pod, now = situation.pod, situation.now
+    if pod is None or pod.spec_hash is None or not _is_to_take(situation):
         return None
-    if pod.spec_hash in (None, desired.spec_hash):
-        return None
-    applied_at = _applied_at(desired, children) or now
-    return edit_to_take(applied_at, max(applied_at + TAKE_WITHIN - now, timedelta(seconds=1)))
+    applied_at = situation.applied_at or now
+    return NotApplied(
+        "ApplyingEdit",
+        "The running driver stops its query after a commit, and starts the edited query",
+        retried=True,
+        since=applied_at,
+        retry_in=max(applied_at + TAKE_WITHIN - now, timedelta(seconds=1)),
+    )
 
 
-def _applied_at(desired: Revision, children: ObservedChildren) -> datetime | None:
-    """When the revision was applied; None if another one is."""
-    found = children.find(config_map(desired))
-    if found is None or at(found.manifest, "data", naming.SPEC_FILE) != desired.document:
-        return None
-    return found.written_by(naming.FIELD_MANAGER) or found.created
+def _is_to_take(situation: Situation) -> bool:
+    """Whether the driver follows an earlier revision, and the desired one needs no other pod."""
+    pod, desired = situation.pod, situation.desired
+    is_same_pod = pod is not None and pod.pod_hash == desired.pod_hash
+    return pod is not None and is_same_pod and pod.spec_hash != desired.spec_hash
 
 
 def _report(desired: Revision, owner: StatefulSet, pod: DriverPod | None) -> DriverReport | None:

@@ -1,87 +1,34 @@
-"""What the API server holds: a stream with its spec judged, and the objects of a stream."""
+"""Reads what the API server holds: a stream, whose spec is judged, and its objects."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from pydantic import ValidationError
 
 from penstock.api.problem import Problem
-from penstock.api.v1alpha1 import CheckpointVolume
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.api.v1alpha1.triggers import Trigger
 from penstock.cluster import kinds
-from penstock.cluster.assessment import RunningParts
 from penstock.cluster.kinds import Key, Kind, Manifest
-from penstock.cluster.lenient_fields import at, count, mapping
+from penstock.cluster.lenient_fields import count
 from penstock.cluster.objects import Claim, Event, Object, StatefulSet
 from penstock.cluster.pods import Pod
 from penstock.cluster.rest import ApiError
-from penstock.cluster.stream import Stream
 from penstock.contract import naming
-from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS, QueryState
-from penstock.controller.children.revision import Revision, resolve
+from penstock.contract.driver_report import QueryState
+from penstock.controller.children.revision import resolve
 from penstock.controller.kubernetes.api_client import KubernetesReads
 from penstock.controller.kubernetes.bounded_objects import SPEC_BYTES
 from penstock.controller.operator_settings import Settings
+from penstock.controller.situation import ObservedChildren, ObservedStream
 from penstock.validation import spec_check
 from penstock.validation.rules import spec_size
 from penstock.validation.schema_errors import describe_error
 
 T = TypeVar("T", bound=Object)
-
-
-@dataclass(frozen=True)
-class ObservedStream(Stream):
-    """A stream, and its spec or what is wrong with it."""
-
-    desired: Revision | None = None
-    """What is to run; None if the spec is invalid, and then `problems` is not empty."""
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] | None = None
-    """None if the spec cannot be read."""
-    numbers_interval: timedelta = timedelta(seconds=NUMBERS_INTERVAL_SECONDS)
-    """How often the status gets new numbers."""
-    judged: bool = True
-    """False if the process that judges texts gave no answer this time, and may the next."""
-    given_up: Revision | None = None
-    """What the spec says, if that was given up, and `desired` is the last that was Ready."""
-    again: bool = False
-    """Whether what was given up is tried once more."""
-
-    @property
-    def retains_checkpoint(self) -> bool:
-        """Whether the spec, even an invalid one, says that the checkpoint outlives the stream."""
-        volume = mapping(at(self.manifest, "spec", "checkpoint", "volume"))
-        policy = {name: volume[name] for name in ("reclaimPolicy",) if name in volume}
-        try:
-            return CheckpointVolume.model_validate(policy).reclaim_policy == "Retain"
-        except ValidationError:
-            return False
-
-    @property
-    def without_status(self) -> object:
-        """What is observed besides the status: equal if nothing else has changed.
-
-        Of the status, whether there are commits: without, the checkpoint may still begin elsewhere.
-        And whether it has finished, for then its driver may be let go.
-        """
-        status = self.status
-        known = (status.epoch is None, status.completion_time is None)
-        return _without(self), self.has_status, *known
-
-    @property
-    def commit_interval(self) -> float | None:
-        """Seconds between commits by the trigger, even if the spec is invalid."""
-        try:
-            trigger = Trigger.model_validate(mapping(at(self.manifest, "spec", "trigger")))
-        except ValidationError:
-            return None
-        return trigger.commit_interval_ms / 1000
 
 
 def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
@@ -124,68 +71,6 @@ def _in_the_operators_namespace(namespace: str) -> Problem:
         f"metadata.namespace: {namespace} is the operator's own namespace, where a stream's code "
         "could start a pod with the operator's rights: create the stream in another one",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ObservedChildren(RunningParts):
-    """The objects of one stream. Its events are warnings about what a driver waits for."""
-
-    service_account: Object | None = None
-    role: Object | None = None
-    role_binding: Object | None = None
-    network_policy: Object | None = None
-    config_maps: tuple[Object, ...] = ()
-    recorded: bool = True
-    """Whether a revision that is newly Ready could be recorded."""
-    settled: Mapping[str, str] = field(default_factory=dict)
-    """By UID: the hash of the applied manifest, for objects that are as the server left them."""
-
-    @property
-    def without_report(self) -> object:
-        """What is observed besides the driver's report: equal if nothing else has changed."""
-        pod, others = self.driver_pod, (*self.applied(), self.driver_account)
-        return (
-            [(each.uid, each.version) for each in others if each is not None],
-            pod and _without(pod, naming.ANNOTATION_REPORT),
-            [(each.uid, each.time.isoformat()) for each in self.events],
-        )
-
-    def applied(self) -> tuple[Object, ...]:
-        """Every object that the operator itself applies."""
-        singles = (
-            self.service_account,
-            self.role,
-            self.role_binding,
-            self.network_policy,
-            self.claim,
-            self.stateful_set,
-        )
-        return (*filter(None, singles), *self.config_maps)
-
-    def find(self, desired: Manifest) -> Object | None:
-        names = (desired["kind"], desired["metadata"]["name"])
-        if desired["kind"] == kinds.POD.kind:
-            return next((each for each in self.pods if each.name == names[1]), None)
-        same = (each for each in self.applied() if (each.kind.kind, each.name) == names)
-        return next(same, None)
-
-    def is_existing_claim(self, desired: Manifest) -> bool:
-        """Whether a manifest is of the claim that is there: its refusal must delay nothing else.
-
-        The API server refuses an expansion that the storage class does not allow.
-        """
-        return self.claim is not None and desired["kind"] == kinds.CLAIM.kind
-
-
-def _without(found: Object, annotation: str = "") -> Manifest:
-    """An object without what each write of a report or a status changes."""
-    meta = mapping(found.manifest.get("metadata"))
-    others = {name: value for name, value in found.annotations.items() if name != annotation}
-    kept = {name: meta[name] for name in meta if name not in ("resourceVersion", "managedFields")}
-    without = {**found.manifest, "metadata": {**kept, "annotations": others}}
-    if found.kind is kinds.STREAM:
-        without.pop("status", None)
-    return without
 
 
 async def observe_children(

@@ -25,7 +25,6 @@ from penstock.contract import naming
 from penstock.contract.driver_report import numbers_interval
 from penstock.controller import rollout
 from penstock.controller.applier import Applier, Contest
-from penstock.controller.checkpoint_place import placed
 from penstock.controller.children.diff import content_hash
 from penstock.controller.children.revision import (
     Revision,
@@ -36,20 +35,16 @@ from penstock.controller.image_rollout import ImageRollout
 from penstock.controller.kubernetes.api_client import KubernetesApi, KubernetesReads
 from penstock.controller.kubernetes.object_cache import ObjectCache, is_newer
 from penstock.controller.metrics import OperatorMetrics
-from penstock.controller.observation import (
-    ObservedChildren,
-    ObservedStream,
-    observe_children,
-    parse_stream,
-)
+from penstock.controller.observation import observe_children, parse_stream
 from penstock.controller.operator_settings import Settings
 from penstock.controller.planned_changes import (
     PlannedChanges,
+    applied,
     failed,
     reconcile,
-    reported,
     unapplied,
 )
+from penstock.controller.situation import ObservedStream, Situation
 from penstock.controller.status.conditions import reports_contest
 from penstock.controller.status.planned_status import least_status, status_manifest
 from penstock.controller.status.stream_events import event_manifest, image_stopped
@@ -244,29 +239,27 @@ class Reconciler:
 
     async def _decide(self, key: Key, raw: Manifest) -> PlannedChanges:
         """Decides by the cache. A report of the driver alone costs no look at all the objects."""
-        stream, observed = await self._observe(key, raw, self._cache)
-        now = self._now()
+        situation = await self._observe(key, raw, self._cache)
+        stream, now = situation.stream, situation.now
         image = stream.desired.image if stream.desired is not None else None
-        seen = content_hash([stream.without_status, image, observed.without_report])
+        seen = content_hash([stream.without_status, image, situation.children.without_report])
         known = self._known[key]
-        is_behind = known.has_newer(observed.driver_pod)
+        is_behind = known.has_newer(situation.pod)
         is_steady = known.steady is not None and known.steady[0] == seen and now < known.steady[1]
         if is_steady and not is_behind:
-            return reported(stream, observed, now)
-        planned = reconcile(stream, self._applier.with_memory(key, observed), now)
+            return applied(situation)
+        planned = reconcile(self._applier.with_memory(key, situation))
         known.steady = (seen, now + _STEADY) if planned.steady else None
         return replace(planned, is_behind=is_behind)
 
-    async def _observe(
-        self, key: Key, raw: Manifest, api: KubernetesReads
-    ) -> tuple[ObservedStream, ObservedChildren]:
+    async def _observe(self, key: Key, raw: Manifest, api: KubernetesReads) -> Situation:
         stream = await self._parse(key, raw)
         if rollout.is_given_up(stream):
             again = self._images.is_due_again(key)
             stream = replace(stream, again=True) if again else await self._going_back(key, stream)
         desired = stream.desired
         config = naming.config_name(desired.name, desired.pod_hash) if desired else None
-        return placed(stream, await observe_children(api, key, config))
+        return Situation.of(stream, await observe_children(api, key, config), self._now())
 
     async def _going_back(self, key: Key, stream: ObservedStream) -> ObservedStream:
         """The stream with the last revision that was Ready as the desired one.
@@ -291,22 +284,24 @@ class Reconciler:
 
     async def _decide_and_apply(self, key: Key, raw: Manifest) -> PlannedChanges:
         """Writes the children. What the API server refuses is part of the decision."""
-        stream, observed = await self._observe(key, raw, self._api)
-        pod = observed.driver_pod
+        situation = await self._observe(key, raw, self._api)
+        stream, pod = situation.stream, situation.pod
         self._known[key].driver_pod = None if pod is None else (pod.uid, pod.version)
-        if not stream.paused and rollout.is_newly_ready(stream, pod, self._now()):
-            observed = replace(observed, recorded=await self._record(key, stream))
-        children = self._applier.with_memory(key, observed)
-        planned = reconcile(stream, children, self._now())
+        if not stream.paused and rollout.is_newly_ready(situation):
+            recorded = await self._record(key, stream)
+            children = replace(situation.children, recorded=recorded)
+            situation = replace(situation, children=children, now=self._now())
+        situation = self._applier.with_memory(key, situation)
+        planned = reconcile(situation)
         again = self._images.may_try_again(key, stream)
         cause = await self._applier.carry_out(
-            key, children, planned.apply, planned.delete, again=again
+            key, situation.children, planned.apply, planned.delete, again=again
         )
         if cause is None or stream.terminating:
             return planned
         goes_on = planned.status if cause.only_claim else None
         begun = goes_on.rollout if goes_on is not None else None
-        return unapplied(stream, children, cause, self._now(), rollout=begun)
+        return unapplied(replace(situation, now=self._now()), cause, begun=begun)
 
     async def _record(self, key: Key, stream: ObservedStream) -> bool:
         """Records the desired revision, and deletes the oldest record that is one too many.

@@ -24,7 +24,7 @@ from penstock.controller.children.revision import (
     controller_revision,
     controller_revision_name,
 )
-from penstock.controller.observation import ObservedChildren, ObservedStream
+from penstock.controller.situation import ObservedStream, Situation
 from penstock.controller.status.outcome import Outcome
 
 # As many as a StatefulSet or a Deployment keeps of its own (revisionHistoryLimit).
@@ -49,19 +49,20 @@ def record_to_go_back_to(stream: ObservedStream) -> str:
     return naming.revision_name(stream.name, rollout.last_ready_revision or "")
 
 
-def is_newly_ready(stream: ObservedStream, pod: DriverPod | None, now: datetime) -> bool:
+def is_newly_ready(situation: Situation) -> bool:
     """Whether the stream is Ready with a revision with which it never was.
 
     In continuous mode a query is Ready for a moment before it fails over its first record, since
     its first epoch holds none. So it must have committed records, or have been Ready for a minute.
     """
+    stream, pod = situation.stream, situation.pod
     rollout, desired = stream.status.rollout, stream.desired
     if desired is None or stream.given_up is not None or pod is None or pod.report is None:
         return False
     known = rollout.last_ready_revision if rollout is not None else None
     if pod.spec_hash != desired.spec_hash or known == desired.spec_hash or not pod.ready:
         return False
-    report, left = pod.report, _until_ready_for_long(stream, now)
+    report, left = pod.report, _until_ready_for_long(stream, situation.now)
     if report.state is QueryState.COMPLETED:
         return True
     return report.state is QueryState.RUNNING and (report.proved or left == timedelta(0))
@@ -76,10 +77,9 @@ def _until_ready_for_long(stream: ObservedStream, now: datetime) -> timedelta:
     return max(timedelta(0), since + _READY_FOR - now)
 
 
-def next_rollout(
-    stream: ObservedStream, outcome: Outcome, children: ObservedChildren, now: datetime
-) -> Rollout | None:
+def next_rollout(situation: Situation, outcome: Outcome) -> Rollout | None:
     """How far the newest revision is, of a stream that is to run it or an earlier one."""
+    stream, pod, now = situation.stream, situation.pod, situation.now
     newest, before = stream.given_up or stream.desired, stream.status.rollout
     if newest is None:
         return before
@@ -100,19 +100,19 @@ def next_rollout(
         # What takes an edit back is tried until it is Ready: the next one is about what ran before.
         since = now if is_new else before.start_time
         return before.model_copy(update={"start_time": None if outcome.ready else since})
-    pod = children.driver_pod
     report = _report_of(newest, pod)
     if report is not None and report.repartitions_state:
         # As long as its size takes; what follows has its time.
         return before.model_copy(update={"start_time": now})
-    if outcome.ready and is_newly_ready(stream, pod, now):
-        if not children.recorded:  # yet: no time counts any more, and no earlier one is better
+    if outcome.ready and is_newly_ready(situation):
+        # Not recorded yet: no time counts any more, and no earlier revision is better.
+        if not situation.children.recorded:
             return before.model_copy(update={"start_time": None, "was_ready": False})
         ready = {
             "start_time": None,
             "last_ready_revision": newest.spec_hash,
             "last_ready_image": newest.image,
-            "pod_seconds": _pod_seconds(stream, before, pod, now),
+            "pod_seconds": _pod_seconds(situation, before),
             "failure": None,
         }
         return before.model_copy(update=ready)
@@ -130,22 +130,21 @@ def next_rollout(
     return before
 
 
-def _pod_seconds(
-    stream: ObservedStream, rollout: Rollout, pod: DriverPod | None, now: datetime
-) -> int | None:
+def _pod_seconds(situation: Situation, rollout: Rollout) -> int | None:
     """How long this revision took to be Ready, or the last one that needed another pod.
 
     One that failed on the way waited for something else, such as a topic that did not exist.
     """
-    start, ready = rollout.start_time, find_condition(stream.status, "Ready")
+    status, pod = situation.stream.status, situation.pod
+    start, ready = rollout.start_time, find_condition(status, "Ready")
     # A pod's time of creation is in whole seconds.
     if start is None or pod is None or pod.created < start - _SOON:
         return rollout.pod_seconds
-    failure = stream.status.last_failure
+    failure = status.last_failure
     if failure is not None and failure.time >= start - _SOON:
         return rollout.pod_seconds
-    since = ready.last_transition_time if ready is not None and ready.status == "True" else now
-    return round(((since if since > start else now) - start).total_seconds())
+    since = ready.last_transition_time if ready is not None and ready.status == "True" else start
+    return round(((since if since > start else situation.now) - start).total_seconds())
 
 
 def _begun(stream: ObservedStream, newest: Revision, before: Rollout | None) -> Rollout:
@@ -204,13 +203,12 @@ def _can_go_back(rollout: Rollout, newest: Revision) -> bool:
     return rollout.last_ready_revision is not None and newest.stream.spec.rollout.rollback == "Auto"
 
 
-def next_look(
-    stream: ObservedStream, rollout: Rollout | None, children: ObservedChildren, now: datetime
-) -> timedelta | None:
+def next_look(situation: Situation, rollout: Rollout | None) -> timedelta | None:
     """When to look again, however quiet all is: None if time alone changes nothing.
 
     Soon at a revision that has just been given up, for the last one is to run.
     """
+    stream, pod, now = situation.stream, situation.pod, situation.now
     newest, before = stream.given_up or stream.desired, stream.status.rollout
     if rollout is None or newest is None or is_settled(rollout):
         return None
@@ -219,7 +217,6 @@ def next_look(
         return None if was_known else _SOON
     if rollout.start_time is None:
         return None
-    pod = children.driver_pod
     looks = []
     if pod is not None and pod.ready:
         looks.append(_until_ready_for_long(stream, now))

@@ -1,18 +1,22 @@
-"""The PersistentVolumeClaim of the checkpoint. Pure."""
+"""The PersistentVolumeClaim of the checkpoint, and where the checkpoint began. Pure."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from typing import Any
 
-from penstock.api import quantities
+from penstock.api import group_version, quantities
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import mapping
-from penstock.cluster.objects import Claim
+from penstock.cluster.objects import Claim, Object
 from penstock.contract import naming
-from penstock.controller.children.first_start import first_start, with_start_of
+from penstock.controller.children.diff import content_hash
 from penstock.controller.children.revision import Revision, build_object
+
+# A hash of the fields that count for a stream's first start only. It is on the object that lives as
+# long as the checkpoint is in use: the claim, or the StatefulSet.
+_ANNOTATION = f"{group_version.GROUP}/first-start"
 
 
 def claim(desired: Revision) -> Manifest:
@@ -72,3 +76,35 @@ def _amount(quantity: Any) -> Decimal:
         return quantities.amount(quantity)
     except ValueError:
         return Decimal(-1)
+
+
+def first_start(desired: Revision) -> dict[str, str]:
+    """The annotation that says it."""
+    return {_ANNOTATION: _hash(desired)}
+
+
+def with_start_of(asked: Manifest, found: Object | None, *, begun: bool) -> Manifest:
+    """The manifest with the start that was settled; `begun` says that it may be."""
+    start = found.annotations.get(_ANNOTATION) if found is not None else None
+    if start is None or not begun:
+        return asked
+    meta = asked["metadata"]
+    annotations = {**meta.get("annotations", {}), _ANNOTATION: start}
+    return {**asked, "metadata": {**meta, "annotations": annotations}}
+
+
+def starts_elsewhere(desired: Revision, found: Object) -> bool:
+    """Whether the spec says to start elsewhere than where the checkpoint began."""
+    began = found.annotations.get(_ANNOTATION)
+    return began is not None and began != _hash(desired)
+
+
+def _hash(desired: Revision) -> str:
+    """A hash of what the spec says about the first start."""
+    kafka = desired.stream.spec.source.kafka
+    if kafka is None:
+        return "none"
+    options = {name.casefold(): value for name, value in kafka.options.items()}
+    starting = {name: options[name] for name in options if name.startswith("starting")}
+    fields = (kafka.starting_offsets or "latest", kafka.starting_offsets_by_partition, starting)
+    return content_hash(fields)[:10]

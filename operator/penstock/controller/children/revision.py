@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import yaml
 
 from penstock.api import group_version
+from penstock.api.modes import execution_of
 from penstock.api.v1alpha1.changes import with_live_of, without_live
+from penstock.api.v1alpha1.status import Effective, EffectiveDriver, EffectiveExecutor
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import at, mapping
 from penstock.cluster.objects import Object
-from penstock.contract import naming
+from penstock.contract import naming, sizing
 from penstock.contract.edits import parts_of_pod
 from penstock.controller.children.diff import content_hash
 from penstock.controller.operator_settings import Settings
@@ -62,6 +65,28 @@ class Revision:
         """Where in an object store the checkpoint is; empty if it is on a volume."""
         store = self.stream.spec.checkpoint.object_store
         return "" if store is None else store.location_of(self.namespace, self.name)
+
+    @cached_property
+    def effective(self) -> Effective:
+        """What the spec comes to, as far as it alone decides."""
+        spec = self.stream.spec
+        driver, executor = sizing.driver_memory(spec), sizing.executor_memory(spec)
+        return Effective(
+            image=self.image,
+            revision=self.spec_hash,
+            output_mode=execution_of(spec).output_mode,
+            driver=EffectiveDriver(
+                cpu=sizing.driver_cpu(spec).request,
+                memory=f"{driver.limit}Mi",
+                heap=f"{driver.heap}Mi",
+            ),
+            executor=EffectiveExecutor(
+                cores=spec.executor.cores,
+                cpu=sizing.executor_cpu(spec).request,
+                memory=f"{executor.limit}Mi",
+                heap=f"{executor.heap}Mi",
+            ),
+        )
 
 
 def resolve(stream: ContinuousStream, raw: Manifest, settings: Settings) -> Revision:

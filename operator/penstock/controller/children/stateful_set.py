@@ -8,14 +8,12 @@ from penstock.api import group_version
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.objects import Claim, StatefulSet
-from penstock.cluster.pods import LABEL_REVISION
 from penstock.contract import naming, sizing
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
+from penstock.controller.children.checkpoint_claim import first_start
 from penstock.controller.children.diff import content_hash
-from penstock.controller.children.first_start import first_start
 from penstock.controller.children.revision import Revision, labels, metadata
-from penstock.controller.observation import ObservedChildren
 
 # The hash of the pod template as an operator has built it. The server adds defaults to it.
 _ANNOTATION_TEMPLATE = f"{group_version.GROUP}/template"
@@ -91,23 +89,6 @@ def scaled_to_zero(found: StatefulSet) -> Manifest:
         "metadata": {name: meta[name] for name in kept if name in meta},
         "spec": {**found.manifest["spec"], "replicas": 0},
     }
-
-
-def labels_of_pod(children: ObservedChildren) -> tuple[Manifest, ...]:
-    """The driver's pod with the labels by which its StatefulSet owns it, if it lacks any.
-
-    Otherwise the StatefulSet lets it go, and can create no other of its name while it runs.
-    """
-    pod, owner = children.driver_pod, children.stateful_set
-    if pod is None or owner is None or pod.terminating or owner.terminating:
-        return ()
-    owning = owner.selector
-    if not pod.revision and owner.update_revision and pod.pod_hash == owner.pod_hash:
-        owning = {**owning, LABEL_REVISION: owner.update_revision}
-    if owning.items() <= pod.labels.items():
-        return ()
-    meta = {"name": pod.name, "namespace": pod.namespace, "labels": dict(owning)}
-    return ({"apiVersion": kinds.POD.api_version, "kind": kinds.POD.kind, "metadata": meta},)
 
 
 def _pod(desired: Revision, found: Claim | None) -> Manifest:

@@ -9,7 +9,7 @@ from penstock.api.problem import Problem, sentence
 from penstock.api.v1alpha1.status import Condition, StreamStatus
 from penstock.cluster.lenient_fields import MAX_MESSAGE_CHARACTERS
 from penstock.cluster.stream import find_condition, not_ready_since
-from penstock.controller.observation import ObservedStream
+from penstock.controller.situation import ObservedStream
 from penstock.controller.status.outcome import CHANGED_BY_OTHERS, NotApplied, Outcome
 
 _FAILED = "ReconcileFailed"

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from penstock.api import group_version
-from penstock.api.modes import Mode, execution_of
+from penstock.api.modes import Mode
 from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import (
     CommittedOffset,
     Cores,
     Effective,
-    EffectiveDriver,
-    EffectiveExecutor,
     Internal,
     Rollout,
     StreamState,
@@ -22,10 +20,9 @@ from penstock.api.v1alpha1.status import (
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import MAX_MESSAGE_CHARACTERS
 from penstock.cluster.pods import DriverPod
-from penstock.contract import sizing
 from penstock.contract.driver_report import NUMBERS, DriverReport
 from penstock.controller.children.revision import Revision
-from penstock.controller.observation import ObservedStream
+from penstock.controller.situation import ObservedStream
 from penstock.controller.status.conditions import build_conditions, failed_conditions
 from penstock.controller.status.outcome import Outcome
 from penstock.controller.status.restart_history import (
@@ -56,12 +53,42 @@ def plan_status(
     rollout: Rollout | None = None,
 ) -> StatusUpdate:
     """The status that follows from an outcome; unchanged where only numbers moved just now."""
-    before = stream.status
-    status = _status(stream, outcome, pod, now, warnings, wanted, rollout)
-    same_numbers = status.model_copy(update={name: getattr(before, name) for name in NUMBERS})
+    effective = _effective(stream.status, stream.desired, pod)
+    before = _of_this_checkpoint(stream.status, effective)
+    history = update_history(before, pod, wanted)
+    report = pod.report if pod is not None and pod.started else None
+    committed, omitted = _committed_offsets(before, stream.desired, report)
+    restarting = outcome.state is StreamState.RESTARTING
+    blocked_since = _blocked_since(before, outcome, now)
+    status = StreamStatus(
+        observed_generation=stream.generation,
+        state=outcome.state,
+        conditions=build_conditions(stream, outcome, warnings, now, blocked_since),
+        blocked_since=blocked_since,
+        mode=_mode(before, stream.desired, pod),
+        partitions=_latest(report.partitions if report else None, before.partitions),
+        executors=report.registered_executors if report else None,
+        cores=_cores(report),
+        state_partitions=report.state_partitions if report else None,
+        epoch=_latest(report.epoch if report else None, before.epoch),
+        last_commit_time=(report.last_commit_time if report else None) or before.last_commit_time,
+        completion_time=_completion_time(before, effective, outcome, now),
+        lag=report.lag if report else None,
+        committed_offsets=committed,
+        committed_offsets_omitted=omitted,
+        restarts=history.restarts,
+        last_failure=history.last_failure,
+        rollout=rollout,
+        last_repair=(report.last_repair if report else None) or before.last_repair,
+        next_retry_time=report.next_retry_time if report and restarting else None,
+        effective=effective,
+        internal=_internal(stream, outcome, history),
+    )
+    same_numbers = {name: getattr(stream.status, name) for name in NUMBERS}
+    is_unchanged = status.model_copy(update=same_numbers) == stream.status
     wait = _until_numbers(stream, now)
-    if same_numbers == before and status != before and wait > timedelta(0):
-        return StatusUpdate(before, numbers_due_in=wait)
+    if is_unchanged and status != stream.status and wait > timedelta(0):
+        return StatusUpdate(stream.status, numbers_due_in=wait)
     return StatusUpdate(status)
 
 
@@ -103,48 +130,6 @@ def least_status(stream: ObservedStream, status: StreamStatus, refusal: str) -> 
             "state": status.state,
             "conditions": conditions,
         }
-    )
-
-
-def _status(
-    stream: ObservedStream,
-    outcome: Outcome,
-    pod: DriverPod | None,
-    now: datetime,
-    warnings: tuple[Problem, ...],
-    wanted: WantedDriver,
-    rollout: Rollout | None,
-) -> StreamStatus:
-    effective = _effective(stream.status, stream.desired, pod)
-    before = _of_this_checkpoint(stream.status, effective)
-    history = update_history(before, pod, wanted)
-    report = pod.report if pod is not None and pod.started else None
-    committed, omitted = _committed_offsets(before, stream.desired, report)
-    restarting = outcome.state is StreamState.RESTARTING
-    blocked_since = _blocked_since(before, outcome, now)
-    return StreamStatus(
-        observed_generation=stream.generation,
-        state=outcome.state,
-        conditions=build_conditions(stream, outcome, warnings, now, blocked_since),
-        blocked_since=blocked_since,
-        mode=_mode(before, stream.desired, pod),
-        partitions=_latest(report.partitions if report else None, before.partitions),
-        executors=report.registered_executors if report else None,
-        cores=_cores(report),
-        state_partitions=report.state_partitions if report else None,
-        epoch=_latest(report.epoch if report else None, before.epoch),
-        last_commit_time=(report.last_commit_time if report else None) or before.last_commit_time,
-        completion_time=_completion_time(before, effective, outcome, now),
-        lag=report.lag if report else None,
-        committed_offsets=committed,
-        committed_offsets_omitted=omitted,
-        restarts=history.restarts,
-        last_failure=history.last_failure,
-        rollout=rollout,
-        last_repair=(report.last_repair if report else None) or before.last_repair,
-        next_retry_time=report.next_retry_time if report and restarting else None,
-        effective=effective,
-        internal=_internal(stream, outcome, history),
     )
 
 
@@ -257,23 +242,8 @@ def _effective(
         return before.effective
     if pod.spec_hash not in (None, desired.spec_hash):
         return before.effective
-    spec = desired.stream.spec
-    driver, executor = sizing.driver_memory(spec), sizing.executor_memory(spec)
-    return Effective(
-        image=desired.image,
-        revision=desired.spec_hash,
-        output_mode=execution_of(spec).output_mode,
-        checkpoint_generation=_generation(before, pod.report),
-        checkpoint_location=pod.checkpoint_location or None,
-        driver=EffectiveDriver(
-            cpu=sizing.driver_cpu(spec).request,
-            memory=f"{driver.limit}Mi",
-            heap=f"{driver.heap}Mi",
-        ),
-        executor=EffectiveExecutor(
-            cores=spec.executor.cores,
-            cpu=sizing.executor_cpu(spec).request,
-            memory=f"{executor.limit}Mi",
-            heap=f"{executor.heap}Mi",
-        ),
-    )
+    reported = {
+        "checkpoint_generation": _generation(before, pod.report),
+        "checkpoint_location": pod.checkpoint_location or None,
+    }
+    return desired.effective.model_copy(update=reported)

@@ -13,7 +13,7 @@ from penstock.cluster.assessment import SERVICE_ACCOUNT_RECREATED
 from penstock.cluster.kinds import EVENT, Manifest
 from penstock.cluster.stream import find_condition, holds
 from penstock.contract import naming
-from penstock.controller.observation import ObservedStream
+from penstock.controller.situation import ObservedStream
 
 # The API accepts 1024 bytes of a note, and 128 of a reason.
 _MAX_NOTE_BYTES = 1000

@@ -17,7 +17,7 @@ from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.controller.kubernetes.api_client import KubernetesApi
-from penstock.controller.observation import ObservedStream
+from penstock.controller.situation import ObservedStream
 from penstock.controller.status.stream_events import event_manifest, image_stopped
 from testkit.controller import samples
 from testkit.controller.control_plane import Namespace

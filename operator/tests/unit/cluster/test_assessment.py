@@ -18,6 +18,7 @@ from penstock.cluster.assessment import (
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.objects import Claim, Event, Object, StatefulSet
 from penstock.cluster.pods import DriverPod, Pod
+from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from testkit.controller import samples
@@ -55,7 +56,12 @@ def assess(
     )
     internal = Internal(driver_pod_uid="pod-0", pod_hash=last_hash) if last_hash else None
     status = StreamStatus(internal=internal)
-    return assess_driver(samples.NAME, HASH, parts, status, samples.T0)
+    return assess_driver(stream(status), HASH, parts, samples.T0)
+
+
+def stream(status: StreamStatus) -> Stream:
+    dumped = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return Stream({**samples.stored(), "status": dumped})
 
 
 def pod(report: Any = None, **status: Any) -> Manifest:
@@ -164,7 +170,7 @@ def test_a_token_ends_with_its_service_account(
         driver_account=Object({"metadata": metadata}) if account else None,
     )
     assert has_void_token(parts) is void
-    reason = assess_driver(samples.NAME, HASH, parts, StreamStatus(), samples.T0).reason
+    reason = assess_driver(stream(StreamStatus()), HASH, parts, samples.T0).reason
     assert reason == ("ServiceAccountRecreated" if void else "Running")
 
 

@@ -15,9 +15,10 @@ from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.controller import reconciler
 from penstock.controller.metrics import OperatorMetrics
-from penstock.controller.observation import ObservedStream, parse_stream
+from penstock.controller.observation import parse_stream
 from penstock.controller.operator_settings import Settings
 from penstock.controller.reconciler import Reconciler
+from penstock.controller.situation import ObservedStream
 from penstock.controller.work_queue import WorkQueue
 from testkit.controller import samples
 from testkit.controller.fake_cluster import KEY, FakeCluster

@@ -17,8 +17,9 @@ from penstock.cluster import kinds
 from penstock.cluster.objects import Claim, Object, StatefulSet
 from penstock.cluster.pods import DriverPod, Pod
 from penstock.contract import naming
-from penstock.controller.observation import ObservedChildren, ObservedStream, parse_stream
+from penstock.controller.observation import parse_stream
 from penstock.controller.planned_changes import reconcile
+from penstock.controller.situation import ObservedChildren, ObservedStream, Situation
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 
@@ -143,7 +144,7 @@ def reconciled(tree: dict[str, Any], stream: ObservedStream | None = None) -> No
         config_maps=parsed(Object, "config_maps"),
         pods=parsed(Pod, "pods"),
     )
-    decision = reconcile(stream, children, samples.T0)
+    decision = reconcile(Situation.of(stream, children, samples.T0))
     if not stream.terminating:
         assert decision.status is not None
         StreamStatus.model_validate_json(decision.status.model_dump_json(by_alias=True))

@@ -72,6 +72,17 @@ def test_an_object_of_somebody_else_is_a_condition_and_is_not_touched(
     assert cluster.state == StreamState.RUNNING
 
 
+def test_an_invalid_spec_says_nothing_about_the_driver_of_somebody_else() -> None:
+    """No earlier spec of this stream is applied."""
+    cluster = FakeCluster()
+    cluster.api.put(foreign(kinds.STATEFUL_SET, "flags-driver"))
+    cluster.apply(**samples.AGGREGATE)
+    cluster.settle()
+    stalled = cluster.condition("Stalled")
+    assert (stalled.status, stalled.reason) == ("True", "UnsupportedOperation")
+    assert "The last valid spec" not in stalled.message
+
+
 def test_a_config_map_of_somebody_else_is_not_touched() -> None:
     """It has no label, so the operator does not see it before it writes."""
     cluster = FakeCluster()

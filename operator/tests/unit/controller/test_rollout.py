@@ -15,9 +15,10 @@ from penstock.cluster.kinds import Manifest
 from penstock.cluster.rest import ApiError
 from penstock.contract.driver_report import QueryState
 from penstock.controller import reconciler
-from penstock.controller.observation import ObservedStream, parse_stream
+from penstock.controller.observation import parse_stream
 from penstock.controller.operator_settings import Settings
 from penstock.controller.rollout import _KEPT
+from penstock.controller.situation import ObservedStream
 from penstock.validation import spec_check, text_sandbox
 from penstock.validation.text_sandbox import Judge
 from testkit.controller import samples

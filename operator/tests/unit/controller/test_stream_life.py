@@ -106,6 +106,22 @@ def test_a_stream_applied_again_waits_until_the_deleted_one_is_removed() -> None
     assert cluster.api.one(kinds.CLAIM, "flags-checkpoint")["metadata"]["uid"] != old_claim
 
 
+def test_a_paused_stream_counts_nothing_of_the_deleted_one_of_its_name() -> None:
+    """Progress that is not its own would make its checkpoint look lost."""
+    cluster = FakeCluster()
+    cluster.apply(**volume(reclaimPolicy="Delete"))
+    cluster.settle()
+    cluster.delete()
+    cluster.apply(**volume(reclaimPolicy="Delete"))
+    cluster.annotate(naming.ANNOTATION_PAUSE, "true")
+    cluster.reconcile()
+    assert cluster.condition("Reconciling").reason == "ReconciliationPaused"
+    assert cluster.status.epoch is None
+    cluster.annotate(naming.ANNOTATION_PAUSE, "false")
+    cluster.settle()
+    assert cluster.state == StreamState.RUNNING
+
+
 def test_an_edit_replaces_the_driver_and_removes_the_old_config_map(cluster: FakeCluster) -> None:
     before = cluster.pod_hash
     cluster.apply(executor={"cores": 2})
@@ -307,7 +323,17 @@ def test_what_a_driver_does_without_is_a_warning_as_long_as_it_does() -> None:
     assert cluster.condition("Warning").status == "False"
 
 
-def test_a_pod_with_an_account_of_the_user_is_replaced_when_that_is_made_again() -> None:
+@pytest.mark.parametrize(
+    "refused",
+    [
+        samples.AGGREGATE,
+        {"checkpoint": {"objectStore": {"location": "s3a://bucket/checkpoints"}}},
+    ],
+    ids=["invalid", "its checkpoint elsewhere"],
+)
+def test_a_pod_with_an_account_of_the_user_is_replaced_when_that_is_made_again(
+    refused: dict[str, Any],
+) -> None:
     cluster = FakeCluster()
     account: dict[str, Any] = {
         "apiVersion": "v1",
@@ -326,7 +352,7 @@ def test_a_pod_with_an_account_of_the_user_is_replaced_when_that_is_made_again()
     cluster.api.put(account)
     cluster.clock.advance(60)
     # Also while the newest spec is refused: the pod is made again from the last valid one.
-    cluster.apply(serviceAccountName="payments", **samples.AGGREGATE)
+    cluster.apply(serviceAccountName="payments", **refused)
     cluster.settle()
     assert cluster.state == StreamState.RUNNING
     assert "ServiceAccountRecreated" in [each["reason"] for each in cluster.api.events]

@@ -26,7 +26,8 @@ from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.children.revision import Revision
-from penstock.controller.observation import ObservedStream, parse_stream
+from penstock.controller.observation import parse_stream
+from penstock.controller.situation import ObservedStream
 from penstock.controller.status.conditions import PROGRESS_DEADLINE
 from penstock.controller.status.outcome import Outcome
 from penstock.controller.status.planned_status import StatusUpdate, plan_status, status_manifest

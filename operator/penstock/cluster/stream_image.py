@@ -43,8 +43,6 @@ class StreamImage:
     """Whether the newest revision is given up."""
     failed_at: datetime | None
     """Since when, if that can be read."""
-    known: bool
-    """Whether an operator that knows rollouts has looked at it."""
     until: datetime | None
     """The deadline of a revision that is tried."""
 
@@ -71,8 +69,6 @@ class StreamImage:
         First it must have something to go back to, or have had its time to get it. An edit that was
         given up is not tried again because of an image.
         """
-        if not self.known:
-            return False
         tries_image = self.last_ready not in ("", self.default)
         if self.failed:
             return tries_image
@@ -94,9 +90,6 @@ class StreamImage:
         conditions = {
             text(it.get("type")): it.get("status") for it in mappings(status.get("conditions"))
         }
-        default = rollout.get("defaultImage")
-        if default is None:  # by an operator of before
-            default = at(status, "effective", "image")
         return cls(
             named=bool(spec.get("image")),
             stopped=spec.get("suspend") is True
@@ -104,7 +97,7 @@ class StreamImage:
             or stream.terminating,
             finishes=at(spec, "trigger", "availableNow") is not None,
             finished=status.get("completionTime") is not None,
-            default=text(default),
+            default=text(rollout.get("defaultImage")),
             last_ready=text(rollout.get("lastReadyImage")),
             was_ready=rollout.get("wasReady") is True,
             ready=conditions.get("Ready") in ("True", "Unknown"),
@@ -112,7 +105,6 @@ class StreamImage:
             edited=stream.generation != status.get("observedGeneration"),
             failed=rollout.get("failure") is not None,
             failed_at=timestamp(at(rollout, "failure", "time")),
-            known=bool(rollout),
             until=_deadline(rollout.get("startTime"), at(spec, "rollout", "deadline")),
         )
 

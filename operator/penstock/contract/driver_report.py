@@ -71,7 +71,7 @@ class DriverReport(Report):
     registered_cores: int | None = None
     state_partitions: int | None = Field(None, description="Partitions of the query's state.")
     checkpoint_generation: int | None = Field(
-        None, description="The generation of its checkpoint; None from a driver that knows none."
+        None, description="The generation of its checkpoint; None before it is known."
     )
     epoch: int | None = Field(None, description="The last committed epoch.")
     last_commit_time: AwareDatetime | None = Field(
@@ -113,11 +113,8 @@ class DriverReport(Report):
     last_failure: LastFailure | None = None
     next_retry_time: AwareDatetime | None = None
     last_repair: LastRepair | None = None
-    follows: bool = Field(
-        False, description="Whether the driver takes an edit of its query while it runs."
-    )
     edit: EditVerdict | None = Field(
         None,
         description="About the newest edit that the driver has judged, also one that changes "
-        "nothing for it; None before its first look, and of a driver that judges none.",
+        "nothing for it; None before its first look.",
     )

@@ -1,8 +1,8 @@
 """Whether an edit is applied, or the driver that runs is asked about it first. Pure.
 
 An edit must mend a stream that does not run. So only a healthy driver is asked, and it has little
-time to answer, and to take an edit that needs no other pod: one that is broken, hangs, or is too
-old for either delays nothing.
+time to answer, and to take an edit that needs no other pod: one that is broken or hangs delays
+nothing.
 """
 
 from __future__ import annotations
@@ -71,8 +71,7 @@ def needs_another_pod(situation: Situation) -> bool:
         return False
     if not pod.started and not pod.terminating:
         return pod.container_restarts > 0  # else it has read no revision yet
-    is_deaf = pod.report is not None and not pod.report.follows
-    return is_deaf or situation.now >= applied_at + TAKE_WITHIN
+    return situation.now >= applied_at + TAKE_WITHIN
 
 
 def not_taken(situation: Situation) -> NotApplied | None:
@@ -119,6 +118,6 @@ def _known_refusal(stream: ObservedStream) -> EditVerdict | None:
 
 
 def _is_healthy(pod: DriverPod, report: DriverReport) -> bool:
-    """Whether the driver's query works, and the driver judges edits."""
+    """Whether the driver's query works, and the driver has had its first look at the stream."""
     works = pod.ready and not pod.terminating and report.state is QueryState.RUNNING
     return works and report.edit is not None

@@ -49,7 +49,6 @@ class Queries:
         self._environment = environment
         self._jvm = jvm
         self._followed = followed
-        self._in_pod = api is not None
         self._health = health
         self._metrics = metrics
         self._publish = publish
@@ -86,7 +85,6 @@ class Queries:
 
     def _report(self, report: DriverReport) -> None:
         of_process = {
-            "follows": self._in_pod,
             "edit": self._followed.verdict,
             "process_restarts": self._earlier.restarts,
             "checkpoint_generation": self._runtime.checkpoint_generation,

@@ -185,7 +185,7 @@ async def test_the_operator_is_back_when_the_wait_ends(cluster: FakeCluster) -> 
 @pytest.mark.parametrize(
     ("edit", "report", "ready"),
     [
-        (EDIT, {"edit": None}, True),  # an older driver
+        (EDIT, {"edit": None}, True),  # before its first look
         (EDIT, {"edit": JUDGED, "state": QueryState.RESTARTING}, True),
         (EDIT, {"edit": JUDGED, "state": QueryState.FAILED, "last_failure": REFUSAL}, True),
         (EDIT, {"edit": JUDGED}, False),
@@ -299,7 +299,6 @@ def test_a_driver_that_does_not_take_an_edit_is_replaced(cluster: FakeCluster) -
 @pytest.mark.parametrize(
     ("report", "container", "replaced"),
     [
-        ({"follows": False}, {"state": {"running": {}}}, True),  # an older driver
         ({}, {"state": {"waiting": {}}, "restartCount": 3}, True),
         ({}, {"state": {"running": {}}, "restartCount": 3}, False),
         (None, {"state": {"waiting": {}}}, False),  # it has read nothing yet

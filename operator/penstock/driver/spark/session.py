@@ -115,7 +115,7 @@ _DEFAULTS_ON_KUBERNETES = {
 # closes some for each one that it opens, and warns each time: none is there when its turn comes.
 CONSUMERS = "spark.kafka.consumer.cache.capacity"
 _LEAST_CONSUMERS = 64  # Spark's default
-# MiB of the heap for one: what it holds while it reads a backlog (max.partition.fetch.bytes), twice.
+# MiB of the heap for one. In a backlog it holds half of that (max.partition.fetch.bytes).
 _HEAP_OF_CONSUMER = 2
 
 # The user's sparkConf cannot override these.

@@ -97,6 +97,18 @@ SPECIFIC: tuple[Rule, ...] = (
         "column of the watermark itself, named in the rows that have it: no function of it, and no "
         "column of a DataFrame from before withWatermark, carries the watermark.",
     ),
+    *(
+        Rule(
+            f"{kind.upper()}_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE",
+            permanent=True,
+            shows_message=True,
+            in_task=False,
+            # In place of Spark's own, which is about the command line.
+            advice=f"Name the package org.apache.spark:spark-{kind}_2.13:4.2.0 in "
+            "spec.dependencies.packages, or an image that has it.",
+        )
+        for kind in ("avro", "protobuf")
+    ),
     # The next start finds out whether records are lost, and how many (data_loss.py).
     Rule(
         "org.apache.kafka.clients.consumer.OffsetOutOfRangeException",
@@ -378,8 +390,7 @@ def of_condition(condition: str | None, sql_state: str | None, *, in_task: bool)
         case Verdict.PROCESSOR:
             return Rule(condition, permanent=True, shows_message=True)
         case Verdict.SPEC if not in_task:
-            advice = _ADVICE_ON_SPECS.get(condition, "")
-            return Rule(condition, permanent=True, shows_message=True, advice=advice)
+            return Rule(condition, permanent=True, shows_message=True)
         case Verdict.SPEC | Verdict.RECORD:
             return Rule(condition, advice=_ADVICE.get(condition, ""), is_record_error=True)
     reason = _REASONS[verdict]
@@ -403,12 +414,6 @@ _REASONS: Mapping[Verdict, str] = {
 }
 # They say only that something else has failed.
 _WRAPPERS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED"})
-# In place of Spark's own, which is about the command line.
-_ADVICE_ON_SPECS = {
-    f"{kind.upper()}_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE": f"Name the package org.apache.spark:"
-    f"spark-{kind}_2.13:4.2.0 in spec.dependencies.packages, or an image that has it."
-    for kind in ("avro", "protobuf")
-}
 _ADVICE = {
     "KAFKA_NULL_TOPIC_IN_DATA": "Its column topic is null: set spec.sink.kafka.topic, or give each "
     "record a topic in the transform.",

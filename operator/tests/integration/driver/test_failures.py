@@ -223,6 +223,40 @@ def test_sql_that_spark_refuses_is_permanent(
     assert (failure.reason, failure.permanent) == (reason, True)
 
 
+_OF_THE_FRAME_BEFORE = """
+from pyspark.sql.functions import window
+def f(source):
+    late = source.withWatermark("timestamp", "1 minute")
+    counts = late.groupBy(window(source.timestamp, "1 minute")).count()
+    return counts.selectExpr("CAST(count AS STRING) AS value")
+"""
+
+
+@pytest.mark.parametrize(
+    ("transform", "advice"),
+    [
+        (
+            {"sql": "SELECT to_avro(key) AS value FROM source"},
+            "org.apache.spark:spark-avro_2.13:4.2.0 in spec.dependencies.packages",
+        ),
+        (
+            {"python": {"function": "flags:f", "inline": _OF_THE_FRAME_BEFORE}},
+            "no column of a DataFrame from before withWatermark",
+        ),
+    ],
+)
+def test_the_advice_is_about_the_spec(
+    spark: SparkSession, transform: dict[str, Any], advice: str, tmp_path: Path
+) -> None:
+    """Spark's own is about its command line, or says that there is no watermark."""
+    spec = _copy_by(transform, {"microBatch": {}})
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - any exception is classified
+        query.check(query.plan(spark, spec, LocalEnvironment(tmp_path)), spec)
+    failure = classify_exception(raised.value)
+    assert failure.permanent
+    assert advice in failure.message
+
+
 @pytest.mark.parametrize(
     ("inline", "words"),
     [

@@ -432,23 +432,6 @@ def test_culprits_that_are_suspended_stop_nobody() -> None:
     assert {image(stream) for stream in streams[AT_ONCE:]} == {NEW}
 
 
-def test_an_operator_that_knew_no_rollouts_is_replaced_with_a_new_image() -> None:
-    """Nothing is recorded yet: first there must be something to go back to."""
-    streams = fleet(8)
-    for record in streams[0].api.of_kind(kinds.CONTROLLER_REVISION):
-        streams[0].api.remove(record)
-    for stream in streams:
-        raw = stream.stream
-        del raw["status"]["rollout"]
-        stream.api.put(raw)
-        stream.missing_images.add(NEW)
-    upgrade(streams)
-    pass_time(streams, rounds=25, seconds=30)
-    assert len(touched(streams)) == AT_ONCE
-    assert all(map(is_ready, streams))
-    assert {image(stream) for stream in streams} == {samples.IMAGE}
-
-
 def test_streams_that_are_not_ready_for_a_moment_wait_as_well() -> None:
     """Such as in an outage of Kafka: a bad image must not reach all of them."""
     streams = fleet()

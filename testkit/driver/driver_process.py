@@ -19,6 +19,7 @@ import psutil
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.background import repeat_in_background
+from penstock.driver.jvm import ENV_JAVA_OPTIONS
 from testkit import system_packages
 from testkit.driver.class_archive import driver_environment
 from testkit.kafka.broker import free_ports
@@ -86,7 +87,9 @@ class Process:
             "--http-port", str(self.port), "--termination-log", str(self.termination_log),
         ]  # fmt: skip
         with self.log.open("wb") as log:
-            env = {**os.environ, **driver_environment(class_path), **(environment or {})}
+            given = environment or {}
+            fast = {} if ENV_JAVA_OPTIONS in given else driver_environment(class_path)
+            env = {**os.environ, **fast, **given}
             self.process = subprocess.Popen(command, stderr=log, env=env)
 
     def probe(self, path: str) -> int:

@@ -19,7 +19,7 @@ from penstock.api.quantities import amount, in_bytes, mebibytes
 from penstock.api.v1alpha1.pods import EXECUTOR_LEAST_OVERHEAD, LEAST_HEAP
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster import kinds
-from penstock.contract.driver_report import QueryState
+from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.contract.naming import stream_labels
 from penstock.driver.environment import PodEnvironment
 from penstock.driver.jvm import Jvm
@@ -258,12 +258,21 @@ def test_a_long_batch_has_handled_what_it_has_passed_on(
         topics.send(source, range(100, 400))
         topics.wait_received(sink, range(100, 400))
         driver.wait("all handled", lambda report: report.lag == 0)
+
+        def wait_seen(uncommitted: int) -> None:
+            def seen(_: DriverReport) -> bool:
+                return numbers(driver.metrics).get("lag_records") == uncommitted
+
+            driver.wait(f"{uncommitted} seen", seen)
+
         topics.send_in_transactions(source, range(400, 500), each=1)
+        # A record, a marker, an aborted record and its marker, for each of a hundred. The broker
+        # writes a marker some time after the producer is told; here before the next record, as
+        # what lies after the last one is counted by none.
+        wait_seen(300 + 400)
         topics.send(source, range(500, 800))
         topics.wait_received(sink, range(400, 800))
-        # A record, a marker, an aborted record and its marker, for each of a hundred.
-        uncommitted = 300 + 400 + 300
-        driver.wait("all seen", lambda _: numbers(driver.metrics).get("lag_records") == uncommitted)
+        wait_seen(uncommitted := 300 + 400 + 300)
         driver.wait("all handled again", lambda report: report.lag == 0)
         assert driver.last.epoch == committed
         found = numbers(driver.metrics)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from penstock.api.modes import execution_of
 from penstock.api.v1alpha1.status import Cause
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
@@ -265,6 +266,7 @@ def run_plainly(
         frame = spark.readStream.format(KAFKA).options(**at, subscribe=source).load()
         writer = frame.writeStream.format(KAFKA).options(**at, topic=sink)
         writer = writer.options(**query.trigger_options(flow.spec))
+        writer = writer.outputMode(execution_of(flow.spec).output_mode)
         writer = writer.option("checkpointLocation", str(folder))
         plain = writer.trigger(**query.trigger_arguments(flow.spec)).start()
         wait_for("all records", lambda: total(progress.committed_offsets()) == 200)

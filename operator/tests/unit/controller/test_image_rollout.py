@@ -596,18 +596,6 @@ def test_an_image_that_a_policy_refuses_is_said_once() -> None:
     assert all(map(is_ready, streams))
 
 
-def test_statuses_of_an_operator_that_knew_no_images() -> None:
-    streams = fleet()
-    for stream in streams:
-        raw = stream.stream
-        del raw["status"]["rollout"]["defaultImage"], raw["status"]["rollout"]["lastReadyImage"]
-        stream.api.put(raw)
-    cannot_pull(streams, NEW)
-    upgrade(streams)
-    pass_time(streams, rounds=25, seconds=30)
-    assert len(touched(streams)) == AT_ONCE
-
-
 @pytest.mark.parametrize("rollback", ["Auto", "Never"])
 def test_edits_of_what_does_not_run_free_no_place(rollback: str) -> None:
     """Neither while it goes back, nor of one that does not."""

@@ -111,9 +111,10 @@ _DEFAULTS_ON_KUBERNETES = {
     "spark.executor.heartbeat.maxFailures": "5",
 }
 
-# Consumers that an executor keeps between batches (KafkaDataConsumer). With more partitions, Spark
-# closes some for each one that it opens, and warns each time: none is there when its turn comes.
-CONSUMERS = "spark.kafka.consumer.cache.capacity"
+# The user's sparkConf overrides this: how many Kafka consumers an executor keeps between batches.
+# With more partitions, Spark closes some for each one that it opens, and warns each time
+# (InternalKafkaConsumerPool): none is there when its turn comes.
+_CONSUMERS = "spark.kafka.consumer.cache.capacity"
 _LEAST_CONSUMERS = 64  # Spark's default
 # MiB of the heap for one. In a backlog it holds half of that (max.partition.fetch.bytes).
 _HEAP_OF_CONSUMER = 2
@@ -189,7 +190,7 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
         **in_pods,
         **shuffle,
         **_state_store(spec),
-        CONSUMERS: str(_consumers(spec, size)),
+        _CONSUMERS: str(_consumers(spec, size)),
     }
     conf = {**defaults, **spec.spark_conf, **_FORCED}
     conf |= _observability(spec.observability)

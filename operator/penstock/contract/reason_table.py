@@ -446,7 +446,8 @@ ROWS: tuple[Remedy, ...] = (
         "version of Spark. Nothing is planned, read or written.",
         'Build the image from Penstock\'s (docs/python.md, "Python packages", has an example), or '
         "copy all jars of its /opt/spark/jars that begin with penstock-kafka, spark-sql-kafka, "
-        "spark-token-provider-kafka, kafka-clients and commons-pool2.",
+        "spark-token-provider-kafka, kafka-clients and commons-pool2. In a checkout, run make "
+        "data-source.",
         SHOW,
     ),
     Remedy(

@@ -40,8 +40,8 @@ test: ## What CI runs for every change: each fact once, on the cheapest real par
 # followed; Argo CD applies examples/gitops. In processes of their own: each changes the installation.
 REHEARSALS := e2e/rehearsals/release.py e2e/rehearsals/ordinary_way.py e2e/rehearsals/guides.py operator/tests/integration/gitops/argo_cd.py
 OTHER_KUBERNETES := 1.33 1.35
-# Its kubelet wants a newer containerd than the test node's: API server and garbage collector only.
-NEWER_KUBERNETES := 1.36
+# Their kubelets want a newer containerd than the test node's: API server and garbage collector only.
+NEWER_KUBERNETES := 1.36 1.37
 WITHOUT_KUBELET := $(addprefix operator/tests/integration/,api chart client controller)
 
 test-all: static prepare ## Everything, before each release and every night: two to three hours

@@ -106,15 +106,16 @@ async def test_a_tenant_who_tries_everything_harms_no_other(
             await edit()
         await work
         await edit()
-        peaks = [each.peak_bytes() for each in operators]
+        peaks, beside = [each.peak_bytes() for each in operators], list(took)
         operators.pop(0).end(signal.SIGKILL)
         operators.append(started(server, tmp_path / "three.log"))
         await edit()
         await edit()
         peaks += [each.peak_bytes() for each in operators]
         record_figure("seconds until the API server had taken an edit, at most", max(wrote))
-        record_figure("seconds from there to the status, in the median", statistics.median(took))
-        record_figure("seconds from there to the status, at most", max(took))
+        record_figure("seconds from there to the status, in the median", statistics.median(beside))
+        record_figure("seconds from there to the status, at most", max(beside))
+        record_figure("the same for the two edits after the leader was killed", took[len(beside) :])
         record_figure("MiB of an operator, at most", max(peaks) >> 20)
         assert max(peaks) < _LIMIT
 
@@ -123,7 +124,8 @@ async def test_a_tenant_who_tries_everything_harms_no_other(
             conditions = mappings(at(found, "status", "conditions"))
             return any(each["reason"] == "SpecTooLarge" for each in conditions)
 
-        await wait_for_async("the large stream refused", refused, _HANGS_SECONDS)
+        # If its first request took too long, it comes after all others of its tenant.
+        await wait_for_async("the large stream refused", refused, 3 * _HANGS_SECONDS)
 
 
 async def try_everything(tenant: Namespace, large: int, invalid: int) -> None:

@@ -146,15 +146,13 @@ def from_kafka_to_kafka(runs: Runs, name: str) -> None:
     given, topics = KAFKA_TO_KAFKA[name], runs.topics(name)
     document = runs.to_topics(runs.document(name), *topics)
     external = runs.kafka.external
-    produce(external, topics[0], given.sent[1::2], 1)
-    produce(external, topics[0], given.sent[::2], 0)
+    produce(external, topics[0], given.sent, *range(PARTITIONS))
     stream = runs.apply(document)
     wanted = set(given.wanted)
     runs.expect(stream, topics[1], wanted)
     if given.last:
         wanted.add((None, given.last))
-        for partition in range(PARTITIONS):
-            produce(external, topics[0], [given.last], partition)
+        produce(external, topics[0], [given.last] * PARTITIONS, *range(PARTITIONS))
         runs.expect(stream, topics[1], wanted)
     assert set(consume(external, topics[1])) == wanted
 

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from testkit.commands import run
 from testkit.paths import CHECKOUT
 
 FOLDER = CHECKOUT / "examples"
+
+ANY_PARTITION = -1  # to librdkafka
 
 
 def example(
@@ -46,13 +49,15 @@ def compiled(folder: Path, example: str, **classes: str) -> Path:
     return jar
 
 
-def produce(bootstrap: str, topic: str, values: list[str], partition: int | None = None) -> None:
-    """Records without a key, acknowledged. All have one time, and so are in one window."""
+def produce(bootstrap: str, topic: str, values: list[str], *partitions: int) -> None:
+    """Records without a key, acknowledged, to these partitions in turn, or else to any.
+
+    All have one time, and so are in one window.
+    """
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
-    more = {} if partition is None else {"partition": partition}
     now = int(time.time() * 1000)
-    for value in values:
-        producer.produce(topic, value.encode(), timestamp=now, **more)
+    for value, partition in zip(values, cycle(partitions or [ANY_PARTITION]), strict=False):
+        producer.produce(topic, value.encode(), timestamp=now, partition=partition)
     assert producer.flush(30) == 0
 
 

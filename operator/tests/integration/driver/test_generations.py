@@ -213,7 +213,10 @@ def once(
 def test_what_transactions_have_written_is_not_read_again(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
-    """An epoch of an hour is not committed when the query stops: the group's offsets are."""
+    """An epoch of an hour is not committed when the query stops: the group's offsets are.
+
+    One of a minute ends with the clock's minute (ProcessingTimeExecutor.nextBatchTime).
+    """
     source, sink = topics.make(), topics.make()
     with running(once(topics, source, sink, "1h"), jvm, tmp_path / "c") as driver:
         driver.wait_ready()

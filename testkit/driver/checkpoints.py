@@ -7,6 +7,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -181,3 +182,8 @@ def crashes(*, torn: bool = False, more_than: int = 5) -> Iterator[CrashAt]:
             assert step > more_than
             return
     raise AssertionError("the act does not end")
+
+
+def note(folder: CheckpointFolder, **known: Any) -> None:
+    """Notes this of a checkpoint, beside what is noted already."""
+    folder.notes.write(replace(folder.notes.read(), **known))

@@ -14,7 +14,7 @@ from penstock.api.v1alpha1.restart import Restart
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.background import repeat_in_background
 from penstock.driver.exceptions.classify import classify_exception
-from penstock.driver.failures import Failure, StreamWarning
+from penstock.driver.failures import DriverError, Failure, StreamWarning
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import lags
 from penstock.driver.logs import log_event
@@ -23,7 +23,7 @@ from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import ReportBuilder
 from penstock.driver.spark.planning import PlanningWait
-from penstock.driver.supervision.history import History, HistoryFile
+from penstock.driver.supervision.history import History, NotedHistory
 from penstock.driver.supervision.next_action import Action, Event, NewWarning, decide, first_state
 from penstock.driver.supervision.observation import Observation, nothing_observed
 from penstock.driver.supervision.phases import BackingOff, Completed, Starting, State
@@ -86,7 +86,7 @@ class Loop:
         health: Health,
         metrics: Metrics,
         publish: Callable[[DriverReport], None],
-        history_file: HistoryFile | None = None,
+        noted_history: NotedHistory | None = None,
         before_stop: Callable[[], None] = lambda: None,
         unread: Callable[[], frozenset[Position]] = frozenset,
         restart: Callable[[], Restart | None] = lambda: None,
@@ -99,7 +99,7 @@ class Loop:
         self._health = health
         self._metrics = metrics
         self._publish = publish
-        self._history_file = history_file
+        self._noted_history = noted_history
         self._stored: History | None = None
         self._store_at = 0.0
         self._before_stop = before_stop
@@ -109,7 +109,7 @@ class Loop:
         self.stopping = False
         """The query, and perhaps the session, is being stopped."""
         now = time.monotonic()
-        known = History() if history_file is None else history_file.read()
+        known = History() if noted_history is None else noted_history.read()
         self._state = first_state(known, policy, now)
         self._observation = nothing_observed(now)
         self._warning: StreamWarning | None = None
@@ -151,12 +151,12 @@ class Loop:
 
     def _store(self, history: History) -> None:
         """Stores what a later process must know. A full disk stops nothing: it is tried again."""
-        file, now = self._history_file, time.monotonic()
-        if file is None or history == self._stored or now < self._store_at:
+        noted, now = self._noted_history, time.monotonic()
+        if noted is None or history == self._stored or now < self._store_at:
             return
         try:
-            file.write(history)
-        except OSError as error:
+            noted.write(history)
+        except DriverError as error:
             if self._store_at == 0.0:
                 log_event("the supervisor's history was not stored", 30, error=str(error))
             self._store_at = time.monotonic() + _STORE_AGAIN_SECONDS

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from penstock.api.v1alpha1.changes import without_live
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import NUMBERS, DriverReport
+from penstock.driver.checkpoint.notes import NotesFile
 from penstock.driver.environment import Environment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
@@ -24,7 +25,7 @@ from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.spark.edits import EditJudge
-from penstock.driver.supervision.history import HistoryFile
+from penstock.driver.supervision.history import NotedHistory
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy
 
@@ -113,7 +114,7 @@ class Queries:
             self._health,
             self._metrics,
             self._report,
-            HistoryFile(checkpoints.generation(generation), _query_hash(stream)),
+            NotedHistory(NotesFile(checkpoints.generation(generation)), _query_hash(stream)),
             before_stop=sampler.stop,
             unread=lambda: sampler.unread,
             restart=lambda: followed.live.restart,

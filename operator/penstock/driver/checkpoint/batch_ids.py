@@ -22,7 +22,7 @@ from penstock.api.v1alpha1 import Sink, StreamSpec
 from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.driver.checkpoint.file_formats import Entry, Files, initial_offsets, line_of
 from penstock.driver.checkpoint.logs import COMMIT, Logs, numbers
-from penstock.driver.failures import DriverError
+from penstock.driver.failures import CHECKPOINT_DAMAGED, DriverError
 from penstock.driver.kafka.offsets import Offsets
 
 # Spark renames the checksum after its file. (A temporary file was never renamed: a stop leaves it.)
@@ -165,7 +165,7 @@ def _first_entry(
 
 def _refused(number: int, why: str) -> DriverError:
     return DriverError.permanent(
-        "CheckpointDamaged",
+        CHECKPOINT_DAMAGED,
         f"The offsets of batch {number} are lost. The sink may have written this batch, and "
         f"may skip other records under the same number, {why}. Restore the checkpoint's "
         "volume from a snapshot, or repair it by hand (docs/checkpoints.md, 'By hand').",

@@ -1,4 +1,4 @@
-"""One stream's checkpoint folder: carries out repairs, and keeps Penstock's own files beside it."""
+"""One stream's checkpoint folder: carries out repairs, and keeps Penstock's notes beside it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.checkpoint import penstock_files, repair
+from penstock.driver.checkpoint import repair
 from penstock.driver.checkpoint.batch_ids import (
     PlannedQuery,
     beyond,
@@ -28,31 +27,23 @@ from penstock.driver.checkpoint.file_formats import (
     initial_offsets,
 )
 from penstock.driver.checkpoint.logs import Logs, Step, diff, numbers, together
+from penstock.driver.checkpoint.notes import (
+    FOLDER,
+    FileSink,
+    Notes,
+    NotesFile,
+    SinkBatches,
+    Transactions,
+)
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.state_versions import Store, is_other_version, version_of
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.checkpoint.storage.write_probe import LOGS, WriteProbe
-from penstock.driver.failures import CHECKPOINT_FULL, DriverError
-from penstock.driver.kafka.offsets import FirstLook, Offsets
+from penstock.driver.failures import CHECKPOINT_DAMAGED, CHECKPOINT_FULL, DriverError
+from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.transactions import TransactionNames
 
-# Penstock's file: the offsets of the stream's first start. Spark's continuous engine resolves
-# "latest" again at each start until there is a commit, and would skip the records in between.
-_FIRST_OFFSETS = f"{penstock_files.FOLDER}/first-offsets.json"
-# Penstock's file: what the spec said about that when the generation began (generations.py).
-_START_FROM = f"{penstock_files.FOLDER}/start-from.json"
-# Penstock's file: what the source had when a stream that could not start first looked.
-_FIRST_LOOK = f"{penstock_files.FOLDER}/first-look.json"
-# Penstock's file: the ids of the topics that the offsets belong to (data_loss.py).
-_TOPIC_IDS = f"{penstock_files.FOLDER}/topics.json"
-# Penstock's file: a sink of this stream may recognise batches by their ids (batch_ids.py).
-_KEEP_IDS = f"{penstock_files.FOLDER}/keep-ids.json"
-_PLACES, _BEGINS_AFTER = "places", "beginsAfter"
-# The folder of Spark's file sink that has got each batch, until a commit if another sink came then.
-_FILE_SINK = "fileSink"
-# Penstock's file: the names of the stream's transactions (driver/kafka/transactions.py).
-_TRANSACTIONS = f"{penstock_files.FOLDER}/transactions.json"
 # The first file of a source's log, its checksum, and their temporary files.
 _FIRST = re.compile(r"0$|\.\.?0\.")
 # Of each store: more than Spark commits from one snapshot to the next, unless batches are short.
@@ -60,7 +51,7 @@ _CHECKED_VERSIONS = 20
 # The step has a minute.
 _REMOVING_SECONDS = 20.0
 # Written and removed before each start.
-_WRITE_TEST = f"{penstock_files.FOLDER}/probe"
+_WRITE_TEST = f"{FOLDER}/probe"
 
 
 @dataclass(frozen=True)
@@ -86,6 +77,7 @@ class CheckpointFolder:
 
     def __init__(self, files: CheckpointFiles) -> None:
         self.files = files
+        self.notes = NotesFile(files)
         self.progress = ProgressReader(files)
         self.write_probe = WriteProbe(files)
 
@@ -97,13 +89,14 @@ class CheckpointFolder:
         """
         self._check_writable()
         self.check_sink(spec)
-        keep_ids = self._must_keep_ids(spec)
+        notes = self._with_sink(self.notes.read(), spec)
+        keep_ids = notes.sink_batches is not None
         with self.files.errors():
             if keep_ids:
-                self._undo_half_a_beginning()
+                self._undo_half_a_beginning(notes)
             files, partitions = self._read(), list(self._partitions_of_state())
             stores = self._state_stores(partitions)
-            plan = self._plan(files, spec, keep_ids=keep_ids, stores=stores)
+            plan = self._plan(files, spec, notes, stores)
             self._remove_left(files, partitions)
             self.files.check_writable(_WRITE_TEST)
             self._execute(plan.steps)
@@ -170,15 +163,15 @@ class CheckpointFolder:
         """Raises DriverError if the sink would lack batches; a query may run."""
         if not wants_each_batch(spec.sink):
             return
-        noted, epoch = self._kept_ids(), self.progress.committed_epoch()
-        if epoch is None or noted == {}:  # which was damaged
+        notes, epoch = self.notes.read(), self.progress.committed_epoch()
+        if epoch is None:
             return
-        of_kafka = spec.source.kafka is not None
-        if of_kafka and noted is None and not self.files.read([_FIRST_OFFSETS, _TOPIC_IDS]):
+        known, of_kafka = notes.sink_batches, spec.source.kafka is not None
+        if of_kafka and known is None and notes.first_offsets is None and not notes.topic_ids:
             return  # the checkpoint of a query that Spark has run alone
-        of_files = (noted or {}).get(_FILE_SINK) or {}
-        is_it = of_files.get("path") == place_of(spec.sink)
-        if not is_it or of_files["until"] not in (None, epoch):
+        file_sink = None if known is None else known.file_sink
+        is_it = file_sink is not None and file_sink.path == place_of(spec.sink)
+        if file_sink is None or not is_it or file_sink.until not in (None, epoch):
             raise DriverError.permanent(
                 "UnsupportedOperation",
                 "Spark's file sink needs each batch since the first one in its folder, and this "
@@ -189,60 +182,51 @@ class CheckpointFolder:
     def check_continues(self, spec: StreamSpec) -> None:
         """Raises DriverError if this spec's mode cannot continue from here; a query may run."""
         with self.files.errors():
-            self._plan(self._read(), spec, keep_ids=self.knows_ids())
+            self._plan(self._read(), spec, self.notes.read())
 
     def _plan(
-        self, files: Files, spec: StreamSpec, *, keep_ids: bool, stores: Sequence[Store] = ()
+        self, files: Files, spec: StreamSpec, notes: Notes, stores: Sequence[Store] = ()
     ) -> RepairPlan:
         return repair.plan(
             files,
             spec,
             state=self._holds_state(),
-            first=self.readable_first_offsets(),
-            keep_ids=keep_ids,
+            first=notes.first_offsets,
+            keep_ids=notes.sink_batches is not None,
             stores=stores,
         )
 
-    def _undo_half_a_beginning(self) -> None:
+    def _undo_half_a_beginning(self, notes: Notes) -> None:
         """Removes what `continue_after` has written, if a crash came before its commit."""
-        begins_after = (self._kept_ids() or {}).get(_BEGINS_AFTER)
+        begins_after = notes.sink_batches and notes.sink_batches.begins_after
         if begins_after:
             files = self._read()
             is_all = max(numbers(files, "offsets"), default=0) <= begins_after
             if is_all and not numbers(files, "commits"):
                 self._execute(tuple((path, None) for path in files if path.startswith("offsets/")))
 
-    def _kept_ids(self) -> dict[str, Any] | None:
-        """What is noted; nothing in particular if the file is damaged: that it exists counts."""
-        try:
-            found: dict[str, Any] | None = penstock_files.load(self.files, _KEEP_IDS, "")
-        except DriverError as error:
-            if error.failure.reason != "CheckpointDamaged":
-                raise
-            return {}
-        return found
-
     def knows_ids(self) -> bool:
         """Whether this stream's sink may recognise batches by their ids, or one before an edit."""
-        return bool(self.files.read([_KEEP_IDS]))
+        return self.notes.read().sink_batches is not None
 
-    def _must_keep_ids(self, spec: StreamSpec) -> bool:
-        """Whether this stream's sink may recognise batches by their ids, now or before an edit."""
-        noted, place = self._kept_ids(), place_of(spec.sink)
-        if noted is None and place is None:
-            return False
-        known = (noted or {}).get(_PLACES, [])
-        places = known if place is None or place in known else [*known, place]
-        file_sink = (noted or {}).get(_FILE_SINK)
-        if wants_each_batch(spec.sink):
-            file_sink = {"path": place, "until": None}
-        elif file_sink is not None and file_sink["until"] is None:
+    def _with_sink(self, notes: Notes, spec: StreamSpec) -> Notes:
+        """With what this stream's sink may know of batches from now on, which is stored."""
+        known, place = notes.sink_batches, place_of(spec.sink)
+        if known is None and place is None:
+            return notes
+        known = known or SinkBatches()
+        if place is not None and place not in known.places:
+            known = replace(known, places=(*known.places, place))
+        if place is not None and wants_each_batch(spec.sink):
+            known = replace(known, file_sink=FileSink(place))
+        elif known.file_sink is not None and known.file_sink.until is None:
             epoch = self.progress.committed_epoch()
-            file_sink = {**file_sink, "until": -1 if epoch is None else epoch}
-        kept = {**(noted or {}), _PLACES: places, _FILE_SINK: file_sink}
-        if kept != noted:
-            penstock_files.save(self.files, _KEEP_IDS, kept)
-        return True
+            until = -1 if epoch is None else epoch
+            known = replace(known, file_sink=replace(known.file_sink, until=until))
+        changed = replace(notes, sink_batches=known)
+        if changed != notes:
+            self.notes.write(changed)
+        return changed
 
     def contents(self) -> Contents | None:
         """What the newest batch or epoch has left; None before the first."""
@@ -332,61 +316,6 @@ class CheckpointFolder:
         with self.files.errors():
             return Logs.read(self._read()).planned
 
-    def first_offsets(self) -> Offsets | None:
-        """The offsets of the stream's first start; None before it.
-
-        Raises CheckpointDamaged if the file cannot be read.
-        """
-        document = penstock_files.load(
-            self.files,
-            _FIRST_OFFSETS,
-            "It holds the offsets of the stream's first start, and nothing is committed yet: a "
-            "start at the newest offsets would skip all records since then. Restore the file, or "
-            "delete it to start where startingOffsets says now.",
-        )
-        return None if document is None else _offsets(document)
-
-    def readable_first_offsets(self) -> Offsets | None:
-        """None also if the file is damaged, which matters only to a start without a commit."""
-        try:
-            return self.first_offsets()
-        except DriverError:
-            return None
-
-    def save_first_offsets(self, offsets: Offsets) -> None:
-        """Stores the offsets of the first start, before it happens."""
-        penstock_files.save(self.files, _FIRST_OFFSETS, offsets)
-
-    def first_look(self) -> FirstLook | None:
-        """What the source had at the first look, if the query could not start then; else None."""
-        document = penstock_files.load(
-            self.files,
-            _FIRST_LOOK,
-            "It holds where the topics ended when the stream was first started, and nothing is "
-            "read yet. Restore the file, or delete it to begin where startingOffsets says now.",
-        )
-        if document is None:
-            return None
-        return FirstLook(document["named"], _offsets(document["offsets"]), document["ids"])
-
-    def save_first_look(self, look: FirstLook) -> None:
-        """Stores it, before the first start."""
-        penstock_files.save(self.files, _FIRST_LOOK, asdict(look))
-
-    def start_from(self) -> dict[str, Any] | None:
-        """The stored spec.checkpoint.startFrom; None if the generation began without one."""
-        document: dict[str, Any] | None = penstock_files.load(
-            self.files,
-            _START_FROM,
-            "It tells where this generation of the checkpoint began. Restore the file, or delete "
-            "it if the generation has committed.",
-        )
-        return document
-
-    def save_start_from(self, start: Mapping[str, Any]) -> None:
-        """Stores it, after the first offsets that it stands for."""
-        penstock_files.save(self.files, _START_FROM, dict(start))
-
     def is_new(self) -> bool:
         """Whether nothing was ever planned or committed here."""
         with self.files.errors():
@@ -403,12 +332,17 @@ class CheckpointFolder:
         if found.epoch is not None:
             return found.offsets[found.epoch].offsets
         repair.refuse_to_start_over(files)
-        return self.first_offsets()
+        return self.notes.read().first_offsets
 
     def used_batch_id(self, place: str) -> int | None:
         """The newest id that a sink at this place may know from here."""
-        noted = self._kept_ids()
-        if noted is None or place not in noted.get(_PLACES, [place]):
+        try:
+            known = self.notes.read().sink_batches
+        except DriverError as error:
+            if error.failure.reason != CHECKPOINT_DAMAGED:
+                raise
+            known = SinkBatches((place,))
+        if known is None or place not in known.places:
             return None
         with self.files.errors():
             return newest_used_id(self._read())
@@ -421,67 +355,26 @@ class CheckpointFolder:
         with self.files.errors():
             files = self._read()
         found = Logs.read(files)
+        notes = self.notes.read()
         if found.epoch is None:
-            kept = {**(self._kept_ids() or {}), _BEGINS_AFTER: used}
-            penstock_files.save(self.files, _KEEP_IDS, kept)
-        wanted = beyond(found, used, query, self.first_offsets())
+            known = replace(notes.sink_batches or SinkBatches(), begins_after=used)
+            self.notes.write(replace(notes, sink_batches=known))
+        wanted = beyond(found, used, query, notes.first_offsets)
         with self.files.errors():
             self._execute(diff(files, found, repair.with_metadata(files, wanted)))
-
-    def topic_ids(self) -> dict[str, str]:
-        """The stored ids of the topics that the offsets belong to; raises CheckpointDamaged."""
-        document = penstock_files.load(
-            self.files,
-            _TOPIC_IDS,
-            "It holds the ids of the Kafka topics that the stream's offsets belong to: without "
-            "them, Penstock would mistake a recreated topic for the old one. Restore the file, or "
-            "delete it if none of the topics was recreated since the stream last ran.",
-        )
-        return document or {}
-
-    def save_topic_ids(self, ids: Mapping[str, str]) -> None:
-        """Stores the topic ids, before the first offsets of these topics are committed."""
-        penstock_files.save(self.files, _TOPIC_IDS, dict(ids))
 
     def transaction_names(self, namespace: str, name: str) -> TransactionNames:
         """The names of the stream's transactions with this checkpoint; raises CheckpointDamaged.
 
         The first question makes them.
         """
-        if self._transactions() is None:
-            document = {"checkpoint": uuid.uuid4().hex[:12], "offsets": 1}
-            penstock_files.save(self.files, _TRANSACTIONS, document)
-        names = self.known_transaction_names(namespace, name)
+        notes = self.notes.read()
+        if notes.transactions is None:
+            notes = replace(notes, transactions=Transactions(uuid.uuid4().hex[:12]))
+            self.notes.write(notes)
+        names = names_of(notes, namespace, name)
         assert names is not None
         return names
-
-    def known_transaction_names(self, namespace: str, name: str) -> TransactionNames | None:
-        """Those that the stream has used with this checkpoint; raises CheckpointDamaged."""
-        document = self._transactions()
-        if document is None:
-            return None
-        return TransactionNames.of(
-            namespace, name, str(document["checkpoint"]), int(document["offsets"])
-        )
-
-    def forget_transactions(self) -> None:
-        """The offsets of the checkpoint hold from now on, not those of earlier transactions.
-
-        The transactional ids remain: a new owner still ends what an earlier one has left.
-        """
-        document = self._transactions()
-        if document is not None:
-            renewed = {**document, "offsets": int(document["offsets"]) + 1}
-            penstock_files.save(self.files, _TRANSACTIONS, renewed)
-
-    def _transactions(self) -> dict[str, str | int] | None:
-        document: dict[str, str | int] | None = penstock_files.load(
-            self.files,
-            _TRANSACTIONS,
-            "It names the transactions of a stream that writes exactly once. Restore the file, or "
-            "delete it: then records since the last commit in the checkpoint are written again.",
-        )
-        return document
 
     def _read(self) -> dict[str, bytes]:
         paths = [f"{log}/{name}" for log in LOGS for name in self.files.names(log)]
@@ -504,5 +397,9 @@ class CheckpointFolder:
         self.progress.forget_offsets()
 
 
-def _offsets(document: Mapping[str, Mapping[str, int]]) -> Offsets:
-    return {topic: {int(p): offset for p, offset in of.items()} for topic, of in document.items()}
+def names_of(notes: Notes, namespace: str, name: str) -> TransactionNames | None:
+    """Of the transactions that the stream has used with a checkpoint; None if it has used none."""
+    known = notes.transactions
+    if known is None:
+        return None
+    return TransactionNames.of(namespace, name, known.checkpoint, known.offsets)

@@ -14,9 +14,8 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.checkpoint import StartFrom
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.contract.remedies import REMEDIES
-from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.batch_ids import place_of
-from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.folder import CheckpointFolder, names_of
 from penstock.driver.checkpoint.generation_start import Beginning, moves, stored_form
 from penstock.driver.checkpoint.left_out import LeftOut
 from penstock.driver.checkpoint.repair import RepairPlan
@@ -54,16 +53,17 @@ class Generations:
         if start is None:
             return None
         asked, first_start = stored_form(start), repair.first_start
-        known = folder.start_from()
+        notes = folder.notes.read()
+        known = notes.start_from
         is_asked = asked == known
         # What a sink may know keeps its number, and so its records.
-        kept = not first_start and folder.knows_ids()
+        kept = not first_start and notes.sink_batches is not None
         has_read = repair.after is not None and known != _BEGINS and self._has_read()
         if kept or has_read:
             return None if is_asked else self._exists()
         stored = Beginning({}, {})
         if is_asked:
-            stored = Beginning(folder.first_offsets() or {}, folder.topic_ids())
+            stored = Beginning(notes.first_offsets or {}, notes.topic_ids)
         again = moves(start, planned=not first_start)
         topics = (source.view.partitions_by_topic or {}) if first_start else {}
         is_known = is_asked and stored.offsets.keys() >= topics.keys()
@@ -79,20 +79,23 @@ class Generations:
             named = stored.again(named, source.view.topic_ids, moves=again)
             if stored.includes(named):
                 return None
-            left = left.joined(left_out.load(folder.files))
+            left = left.joined(LeftOut(notes.dead_letters))
         else:
-            folder.forget_transactions()
+            notes = notes.without_transactions()
         if repair.after is None:
             folder.forget_beginning()
         else:
-            folder.save_start_from(_BEGINS)
+            folder.notes.write(replace(notes, start_from=_BEGINS))
             folder.replace_offsets(dict.fromkeys(folder.reads(), named.offsets))
-        left_out.save(folder.files, left)
-        # In this order: after a crash, ids of topics that were created again would let the offsets
-        # of the old ones stand.
-        folder.save_first_offsets(named.offsets)
-        folder.save_topic_ids(named.topic_ids)
-        folder.save_start_from(asked)
+        folder.notes.write(
+            replace(
+                notes,
+                start_from=asked,
+                first_offsets=named.offsets,
+                topic_ids=named.topic_ids,
+                dead_letters=left.letters,
+            )
+        )
         return None
 
     def _has_read(self) -> bool:
@@ -100,7 +103,7 @@ class Generations:
 
         The continuous engine commits epochs without records, also of partitions that were added.
         """
-        first = self.current.readable_first_offsets() or {}
+        first = self.current.notes.read().first_offsets or {}
         return any(
             first.get(topic, {}).get(number, 0) != offset
             for of_source in self.current.reads().values()
@@ -117,9 +120,10 @@ class Generations:
         else:
             earlier = self._folder(start.generation)
             reached = self._reached(earlier)
-            names = earlier.known_transaction_names(namespace, name)
+            notes = earlier.notes.read()
+            names = names_of(notes, namespace, name)
             reached = reached if names is None else later_of_both(reached, written(names))
-            named, left = Beginning(reached, earlier.topic_ids()), left_out.load(earlier.files)
+            named, left = Beginning(reached, notes.topic_ids), LeftOut(notes.dead_letters)
         read = source.named(named.offsets)
         return replace(named, offsets={topic: named.offsets[topic] for topic in read}), left
 
@@ -162,10 +166,10 @@ class Generations:
         number, location = self._spec.checkpoint.generation, self.current.files.location
         if known is not None:
             raise _missing(f"{location} holds no checkpoint, and epoch {known} was committed there")
-        if self.current.first_offsets() is not None:
+        if self.current.notes.read().first_offsets is not None:
             return  # it has begun, and has not committed
         later = [n for n in self._checkpoints.generations() if n > number]
-        begun = [n for n in later if self._folder(n).start_from() is not None]
+        begun = [n for n in later if self._folder(n).notes.read().start_from is not None]
         if begun:
             raise _missing(f"There is no generation {number}, and generation {max(begun)} is there")
 

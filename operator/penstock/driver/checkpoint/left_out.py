@@ -1,7 +1,7 @@
 """The records that a stream goes on without, because they are in its dead-letter topic.
 
-The list is beside the checkpoint. A record is in it only once the topic has it, and a query that
-starts leaves it out: so a crash at any moment may copy a record twice, and skips none.
+The list is in the notes beside the checkpoint. A record is in it only once the topic has it, and a
+query that starts leaves it out: so a crash at any moment may copy a record twice, and skips none.
 """
 
 from __future__ import annotations
@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from penstock.driver.checkpoint import penstock_files
-from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.kafka.offsets import Offsets, is_before
 from penstock.driver.record_position import Position
 
-_FILE = f"{penstock_files.FOLDER}/left-out.json"
 _MINUTE = 60.0
 # A record of a transaction may be followed by the transaction's marker.
 _MARKED = 2
@@ -146,25 +143,3 @@ def _with_new_partitions(offsets: Offsets, newer: Offsets) -> Offsets:
     return {
         topic: {**newer.get(topic, {}), **offsets.get(topic, {})} for topic in {**newer, **offsets}
     }
-
-
-def load(files: CheckpointFiles) -> LeftOut:
-    """Raises CheckpointDamaged if the file cannot be read."""
-    document = penstock_files.load(
-        files,
-        _FILE,
-        "It lists records that are in the dead-letter topic. Restore the file, or delete it: they "
-        "then go there once more.",
-    )
-    return LeftOut(
-        tuple(
-            DeadLetter(Position.parse(position), topic_id, at)
-            for position, topic_id, at in document or ()
-        )
-    )
-
-
-def save(files: CheckpointFiles, left_out: LeftOut) -> None:
-    """Replaces the list; it survives a power cut."""
-    letters = [[str(kept.position), kept.topic_id, kept.at] for kept in left_out.letters]
-    penstock_files.save(files, _FILE, letters)

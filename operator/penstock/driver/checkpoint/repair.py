@@ -50,7 +50,7 @@ from penstock.driver.checkpoint.file_formats import (
 )
 from penstock.driver.checkpoint.logs import COMMIT, METADATA, Logs, Step, diff, numbers
 from penstock.driver.checkpoint.state_versions import Store, newest_loadable, not_loadable
-from penstock.driver.failures import DriverError, Failure
+from penstock.driver.failures import CHECKPOINT_DAMAGED, DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
 # The namespace of new query ids: with random ids a repeated repair would differ from the first.
@@ -243,9 +243,9 @@ def _with_whole_state(
     if target is None or why:
         raise DriverError(
             Failure(
-                "CheckpointDamaged",
+                CHECKPOINT_DAMAGED,
                 f"The state of the newest batch is not whole ({lost[0].path}), and {why}. "
-                f"{REMEDIES['CheckpointDamaged'].action}",
+                f"{REMEDIES[CHECKPOINT_DAMAGED].action}",
                 permanent=True,
                 recoverable=True,
             )
@@ -314,7 +314,7 @@ def refuse_to_start_over(files: Files) -> None:
     if newest is None:
         return
     raise DriverError.permanent(
-        "CheckpointDamaged",
+        CHECKPOINT_DAMAGED,
         f"The checkpoint has reached epoch {newest}, but has no readable commit to continue "
         "from. A start would read everything again from the first offsets. Restore the "
         "checkpoint's volume from a snapshot, or restore the offsets by hand "

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.driver.checkpoint.file_formats import earliest
 from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.notes import Notes
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import StreamWarning
 from penstock.driver.kafka import data_loss
@@ -40,11 +42,12 @@ def check_for_data_loss(
     snapshot = source.snapshot() if kafka is not None else None
     if snapshot is None or kafka is None:
         return None
-    known_ids = folder.topic_ids()
+    notes = folder.notes.read()
+    known_ids = notes.topic_ids
     reads = _of_source(folder.reads(), source, known_ids)
     reached = earliest(reads.values())
     if repair.after is None:
-        reached = _first(spec, folder, repair) or {}
+        reached = _first(spec, notes, repair) or {}
     now = _to_be_read(spec, snapshot, latest(reached, written or {}))
 
     def read_on(offsets: Offsets, merge: Merge = latest) -> tuple[list[Loss], Offsets]:
@@ -60,8 +63,9 @@ def check_for_data_loss(
     # count more. So another group follows, as after a loss, once all other offsets are in the logs.
     removed = repair.after is not None and _removes(written or {}, kafka, source)
     begins_anew = removed or bool(losses)
+    noted = replace(notes, topic_ids={**known_ids, **snapshot.ids})
     if repair.after is None and losses:
-        folder.save_first_offsets(offsets)
+        noted = replace(noted, first_offsets=offsets)
         folder.replace_offsets(dict.fromkeys(reads, offsets))
     elif repair.after is not None:
         merge = later_of_both if begins_anew else latest
@@ -70,12 +74,10 @@ def check_for_data_loss(
         if changes or _is_held(folder.planned(), right, now):
             right = {n: data_loss.of_all_partitions(of_read, now) for n, of_read in right.items()}
             folder.replace_offsets(right)
-    # In this order: a crash after any of these steps loses none of those before it, and while the
-    # ids are the old ones, a topic that was created again is found again.
-    if begins_anew:
-        folder.forget_transactions()
-    if {**known_ids, **snapshot.ids} != known_ids:
-        folder.save_topic_ids({**known_ids, **snapshot.ids})
+    # Last: while the ids are the old ones, a topic that was created again is found again.
+    noted = noted.without_transactions() if begins_anew else noted
+    if noted != notes:
+        folder.notes.write(noted)
     return data_loss.warning(losses) if losses else None
 
 
@@ -106,9 +108,10 @@ def _to_be_read(spec: StreamSpec, snapshot: KafkaSnapshot, reached: Offsets) -> 
 
 def save_new_topics(folder: CheckpointFolder, ids: Mapping[str, str]) -> None:
     """Stores the ids of topics that a pattern has found while the query runs."""
-    known = folder.topic_ids()
-    if not ids.keys() <= known.keys():
-        folder.save_topic_ids({**ids, **known})
+    notes = folder.notes.read()
+    noted = replace(notes, topic_ids={**ids, **notes.topic_ids})
+    if noted != notes:
+        folder.notes.write(noted)
 
 
 def _still_named(offsets: Offsets, kafka: KafkaSource, source: SourceMonitor) -> Offsets:
@@ -143,12 +146,12 @@ def _removes(written: Offsets, kafka: KafkaSource, source: SourceMonitor) -> boo
     return _still_named(written, kafka, source) != written
 
 
-def _first(spec: StreamSpec, folder: CheckpointFolder, repair: RepairPlan) -> Offsets | None:
+def _first(spec: StreamSpec, notes: Notes, repair: RepairPlan) -> Offsets | None:
     """The first offsets of a query without a commit; None if it has planned nothing yet."""
     is_stored = spec.checkpoint.start_from is not None or depends_on_start_time(spec)
     if repair.first_start and not is_stored:
         return None
-    return folder.first_offsets()
+    return notes.first_offsets
 
 
 def note_first_look(spec: StreamSpec, folder: CheckpointFolder, source: SourceMonitor) -> None:
@@ -157,22 +160,26 @@ def note_first_look(spec: StreamSpec, folder: CheckpointFolder, source: SourceMo
     It may wait for its topic for hours, and what comes meanwhile is to be read.
     """
     kafka = spec.source.kafka
-    if kafka is None or not folder.is_new() or folder.readable_first_offsets() is not None:
+    if kafka is None or not folder.is_new():
         return
-    known = folder.first_look()
+    notes = folder.notes.read()
+    if notes.first_offsets is not None:
+        return
+    known = notes.first_look
     named = [kafka.topic_pattern] if kafka.topic_pattern else kafka.topics or kafka.assign or ()
     if known is not None and set(named) <= set(known.named):
         return
     look = source.first_look()
     if look is not None:
-        folder.save_first_look(look if known is None else known.joined(look))
+        joined = look if known is None else known.joined(look)
+        folder.notes.write(replace(notes, first_look=joined))
 
 
 def latest_offsets(
     spec: StreamSpec, folder: CheckpointFolder, source: SourceMonitor, newest: Offsets
 ) -> Offsets:
     """Where a stream begins now that begins at the latest records; `newest`: the ends now."""
-    look, kafka = folder.first_look(), spec.source.kafka
+    look, kafka = folder.notes.read().first_look, spec.source.kafka
     if look is None or kafka is None:
         return newest
     snapshot = source.snapshot()
@@ -191,7 +198,8 @@ def first_starting_offsets(
     kafka = spec.source.kafka
     if repair.epoch is not None or kafka is None:
         return None
-    first = folder.first_offsets()
+    notes = folder.notes.read()
+    first = notes.first_offsets
     if spec.checkpoint.start_from is not None and first is not None:
         return starting_offsets(first, source.fetch_log_ends())
     if _starts_by_time(kafka):
@@ -201,13 +209,13 @@ def first_starting_offsets(
             newest = source.fetch_newest_offsets()
             ends = latest_offsets(spec, folder, source, newest)
             first = first_offsets(kafka.starting_offsets_by_partition, ends)
-            folder.save_first_offsets(first)
+            folder.notes.write(replace(notes, first_offsets=first))
         return starting_offsets(first, source.fetch_log_ends())
     snapshot = source.snapshot()
     assert snapshot is not None
     if first is None or (repair.first_start and first != snapshot.earliest):
         first = snapshot.earliest
-        folder.save_first_offsets(first)
+        folder.notes.write(replace(notes, first_offsets=first))
     return starting_offsets(first, snapshot.log_ends)
 
 

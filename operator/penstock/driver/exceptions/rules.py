@@ -16,6 +16,7 @@ from penstock.driver.exceptions.spark_error_conditions import Verdict
 from penstock.driver.failures import (
     API_SERVER_UNREACHABLE,
     BROKER_UNREACHABLE,
+    CHECKPOINT_DAMAGED,
     CHECKPOINT_HOLDS_NO_STATE,
     CLASS_NOT_USABLE,
     CONSUMER_GROUP_HAS_MEMBERS,
@@ -408,8 +409,8 @@ def of_condition(condition: str | None, sql_state: str | None, *, in_task: bool)
 _REASONS: Mapping[Verdict, str] = {
     Verdict.OTHER_STATE: "StateOfAnotherQuery",
     Verdict.NO_STATE: CHECKPOINT_HOLDS_NO_STATE,
-    Verdict.DAMAGED: "CheckpointDamaged",
-    Verdict.DAMAGED_STATE: "CheckpointDamaged",
+    Verdict.DAMAGED: CHECKPOINT_DAMAGED,
+    Verdict.DAMAGED_STATE: CHECKPOINT_DAMAGED,
     Verdict.DATA_LOSS: "DataLoss",
 }
 # They say only that something else has failed.

@@ -3,7 +3,7 @@
 Spark compares offsets only. A topic that was deleted and created again under the same name has new
 offsets: Spark silently skips as many of its records as it had read of the old topic, whatever
 failOnDataLoss says (measured with Spark 4.2, continuous and micro-batch). So the ids of the topics
-are stored beside the checkpoint, and the offsets of a topic with another id are not used.
+are noted beside the checkpoint, and the offsets of a topic with another id are not used.
 """
 
 from __future__ import annotations

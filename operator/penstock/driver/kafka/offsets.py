@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.driver.failures import DriverError, Failure
@@ -48,7 +48,7 @@ class FirstLook:
     `latest` is where the topics ended at that moment: what came later is read.
     """
 
-    named: Collection[str]
+    named: Sequence[str]
     """The topics that the spec named, or its pattern."""
     offsets: Offsets
     """Where those ended that existed."""

@@ -1,4 +1,4 @@
-"""What the supervisor knows of earlier runs of the query, and the file that keeps a part of it.
+"""What the supervisor knows of earlier runs of the query, a part of which is noted.
 
 A process that exits would otherwise forget that the spec has proved itself, how many failures came
 in a row, and how much patience a slow query needs.
@@ -6,32 +6,28 @@ in a row, and how much patience a slow query needs.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.driver.checkpoint.penstock_files import FOLDER
-from penstock.driver.checkpoint.storage.files import CheckpointFiles
+from penstock.driver.checkpoint.notes import NotesFile
+from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets, is_before
 from penstock.driver.logs import log_event
 from penstock.driver.record_position import Position
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.unread_partitions import UnreadPartitions
 
-_FILE = f"{FOLDER}/supervisor.json"
 _STORED = (
     "proved", "attempts", "poison_failures", "stalls", "slowest_progress", "uncommitted_seconds",
     "divisions",
 )  # fmt: skip
-# Earlier versions store none.
-_LATER = {"divisions": 0}
 
 
 @dataclass(frozen=True)
 class History:
-    """What outlives a run of the query. A file keeps what the next process must know."""
+    """What outlives a run of the query. The notes keep what the next process must know."""
 
     proved: bool = False
     """The spec has committed records, or epochs for `stable_after`: it can run."""
@@ -120,34 +116,30 @@ class History:
         )
 
 
-class HistoryFile:
-    """The history of one spec, beside the checkpoint. A new spec starts without one."""
+class NotedHistory:
+    """The history of one spec, noted beside the checkpoint. A new spec starts without one."""
 
-    def __init__(self, files: CheckpointFiles, spec_hash: str) -> None:
-        self._files = files
+    def __init__(self, notes: NotesFile, spec_hash: str) -> None:
+        self._notes = notes
         self._spec_hash = spec_hash
 
     def read(self) -> History:
-        """The stored history; an empty one if the file is missing or cannot be read."""
+        """The noted history; an empty one if there is none, or if it cannot be read."""
         try:
-            content = self._files.read([_FILE]).get(_FILE)
-            if content is None:
-                return History()
-            document = {**_LATER, **json.loads(content)}
-            if document.pop("spec") == self._spec_hash:
-                return History(**{name: _number(document[name]) for name in _STORED})
-        except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+            noted = self._notes.read().history
+            if noted is not None and noted["spec"] == self._spec_hash:
+                return History(**{name: _number(noted[name]) for name in _STORED})
+        except (DriverError, KeyError, TypeError) as error:
             log_event(
                 "what earlier processes knew cannot be read", logging.WARNING, error=repr(error)
             )
         return History()
 
     def write(self, history: History) -> None:
-        """Replaces the stored history; it survives a power cut. Raises OSError."""
+        """Replaces the noted history; it survives a power cut. Raises DriverError."""
         known = {name: getattr(history, name) for name in _STORED}
-        document = json.dumps({"spec": self._spec_hash, **known})
-        self._files.write(_FILE, document.encode())
-        self._files.sync(FOLDER)
+        notes = self._notes.read()
+        self._notes.write(replace(notes, history={"spec": self._spec_hash, **known}))
 
 
 def _number(value: Any) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
-from penstock.driver.checkpoint import generations, left_out, start_position
+from penstock.driver.checkpoint import generations, start_position
 from penstock.driver.checkpoint.batch_ids import PlannedQuery
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
@@ -415,7 +416,7 @@ class QueryRuntime:
         began = self._generations.begin(
             source, repair, metadata.namespace, metadata.name, self._written_by
         )
-        self._left_out = left_out.load(folder.files).in_row_of(self._left_out)
+        self._left_out = LeftOut(folder.notes.read().dead_letters).in_row_of(self._left_out)
         names = self._transaction_names()
         written = None if names is None else self._take_over(names)
         lost = start_position.check_for_data_loss(spec, folder, source, repair, written)
@@ -560,7 +561,8 @@ class QueryRuntime:
                 return
             self._is_copied = True
         noted = self._left_out.adding(letter, self.progress.committed_offsets())
-        left_out.save(self._checkpoint.files, noted)
+        notes = self._checkpoint.notes
+        notes.write(replace(notes.read(), dead_letters=noted.letters))
         self._left_out, self._copying = noted, None
         self._warning = StreamWarning(
             DEAD_LETTER,

@@ -10,11 +10,10 @@ import pytest
 
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.storage import lock
-from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.failures import DriverError
 from penstock.driver.jvm import Jvm
-from penstock.driver.supervision.history import History, HistoryFile
-from testkit.driver.checkpoints import checkpoint, folder_at, read, write
+from penstock.driver.supervision.history import History, NotedHistory
+from testkit.driver.checkpoints import checkpoint, folder_at, note, read, write
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.small_disk import SmallDisk, small_disk
@@ -36,30 +35,31 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 def test_penstocks_own_files_on_a_full_volume(disk: SmallDisk, tmp_path: Path) -> None:
     """Each says what is wrong, and none is left in part."""
     path = disk.path / "generation-0"
-    folder, stored = folder_at(path), HistoryFile(VolumeFiles(path), "spec")
+    folder, stored = folder_at(path), NotedHistory(folder_at(path).notes, "spec")
     lock.release(lock.acquire(path, 0))
-    folder.save_first_offsets({"in": {0: 5}})
+    note(folder, first_offsets={"in": {0: 5}})
     known = History(proved=True, attempts=2)
     stored.write(known)
     disk.fill()
     for act in (
         lambda: folder.repair(stream().spec),
-        lambda: folder.save_first_offsets({"in": {0: 6}}),
-        lambda: folder.save_topic_ids({"in": "id"}),
+        lambda: note(folder, first_offsets={"in": {0: 6}}),
+        lambda: note(folder, topic_ids={"in": "id"}),
     ):
         with pytest.raises(DriverError) as raised:
             act()
         failure = raised.value.failure
         assert (failure.reason, failure.recoverable) == ("CheckpointFull", True)
-    with pytest.raises(OSError, match="No space"):  # the loop logs it and goes on
+    with pytest.raises(DriverError):  # the loop logs it and goes on
         stored.write(History(proved=True, attempts=3))
-    assert (folder.first_offsets(), folder.topic_ids()) == ({"in": {0: 5}}, {})
+    notes = folder.notes.read()
+    assert (notes.first_offsets, notes.topic_ids) == ({"in": {0: 5}}, {})
     assert stored.read() == known
     # The lock of an earlier start needs no space.
     lock.release(lock.acquire(path, 0))
     disk.free()
-    folder.save_topic_ids({"in": "id"})
-    assert folder.topic_ids() == {"in": "id"}
+    note(folder, topic_ids={"in": "id"})
+    assert folder.notes.read().topic_ids == {"in": "id"}
 
 
 def test_a_repair_that_runs_out_of_space_is_completed_later(

@@ -20,6 +20,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.storage import lock
 from penstock.driver.failures import DriverError
 from penstock.driver.jvm import ENV_JAVA_OPTIONS
+from testkit.driver.checkpoints import folder_at
 from testkit.driver.driver_process import driver, traffic
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.jars import CONNECTOR_JAR
@@ -133,8 +134,9 @@ def test_a_stop_during_the_start_is_clean(class_path: str, tmp_path: Path) -> No
     with driver(stream(), tmp_path, class_path) as drained:
         wait_for("the start of Spark", lambda: "start_session" in drained.log.read_text())
         assert drained.stop(30) == 0
-    stored = tmp_path / "checkpoint" / "penstock" / "supervisor.json"
-    assert json.loads(stored.read_text())["attempts"] == 0
+    history = folder_at(tmp_path / "checkpoint").notes.read().history
+    assert history is not None
+    assert history["attempts"] == 0
 
 
 def test_a_driver_waits_until_the_previous_one_is_gone(class_path: str, tmp_path: Path) -> None:

@@ -13,19 +13,19 @@ import pytest
 
 from penstock.api.v1alpha1.restart import Restart
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import Failure, StreamWarning
 from penstock.driver.jvm import Jvm
 from penstock.driver.loop import Loop
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
-from penstock.driver.supervision.history import History, HistoryFile
+from penstock.driver.supervision.history import History, NotedHistory
 from penstock.driver.supervision.next_action import Action
 from penstock.driver.supervision.observation import Observation, nothing_observed
 from penstock.driver.supervision.phases import Starting, State
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy
+from testkit.driver.checkpoints import folder_at
 from testkit.streams.streams import stream
 
 
@@ -35,9 +35,9 @@ def test_a_full_disk_does_not_end_the_process(
     """The kubelet would restart it for ever. The state is stored later, and logged once."""
     jvm = cast(Jvm, None)
     runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), jvm)
-    file = HistoryFile(VolumeFiles(tmp_path), "hash")
+    noted = NotedHistory(folder_at(tmp_path).notes, "hash")
     policy = RestartPolicy(1.0)
-    loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), print, file)
+    loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), print, noted)
     monkeypatch.setattr("penstock.driver.loop._STORE_AGAIN_SECONDS", 0.0)
     (tmp_path / "penstock").write_text("a file where the folder should be")
     with caplog.at_level(logging.WARNING):
@@ -46,7 +46,7 @@ def test_a_full_disk_does_not_end_the_process(
     assert len(caplog.records) == 1
     (tmp_path / "penstock").unlink()
     loop._store(History(attempts=2))
-    assert file.read() == History(attempts=2)
+    assert noted.read() == History(attempts=2)
 
 
 def test_a_checkpoint_that_cannot_be_read_for_a_moment_is_one_failure(
@@ -174,29 +174,29 @@ def test_only_the_first_divisions_of_state_have_all_the_time_that_they_take(
 ) -> None:
     """One that fails again and again, in this process or another one, is given up in time; what
     failed before it has nothing to do with it."""
-    file = HistoryFile(VolumeFiles(tmp_path), "hash")
-    file.write(History(attempts=7, divisions=divisions))
+    noted = NotedHistory(folder_at(tmp_path).notes, "hash")
+    noted.write(History(attempts=7, divisions=divisions))
     runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
     reports: list[DriverReport] = []
     policy, jvm = RestartPolicy(1.0), cast(Jvm, Exists())
-    loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), reports.append, file)
+    loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), reports.append, noted)
     loop._look_at_step(Action.REPARTITION_STATE, 0, 30.0)
     assert [report.repartitions_state for report in reports] == [said]
 
 
 def test_a_clean_stop_makes_the_next_process_count_anew(tmp_path: Path) -> None:
     """Who deletes the driver's pod, or stops the stream, has looked at its failures."""
-    file = HistoryFile(VolumeFiles(tmp_path), "hash")
+    noted = NotedHistory(folder_at(tmp_path).notes, "hash")
     stored = History(
         proved=True, attempts=2, poison_failures=3, uncommitted_seconds=64.0, divisions=2
     )
-    file.write(stored)
+    noted.write(stored)
     runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
     policy, stop = RestartPolicy(1.0, max_attempts=4), threading.Event()
     stop.set()
     jvm = cast(Jvm, Exists())
-    Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, file).run(stop)
-    known = file.read()
+    Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, noted).run(stop)
+    known = noted.read()
     assert (known.proved, known.attempts, known.poison_failures) == (True, 0, 0)
     assert (known.uncommitted_seconds, known.divisions) == (0.0, 0)
 
@@ -204,14 +204,14 @@ def test_a_clean_stop_makes_the_next_process_count_anew(tmp_path: Path) -> None:
 def test_a_drain_during_the_start_is_a_clean_stop_too(tmp_path: Path) -> None:
     """The JVM is ended in the middle of a step, and the loop with it: main.py notes it before. With
     maxAttempts: 1, the next process would else give up."""
-    file = HistoryFile(VolumeFiles(tmp_path), "hash")
+    noted = NotedHistory(folder_at(tmp_path).notes, "hash")
     runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
     policy, jvm = RestartPolicy(1.0, max_attempts=1), cast(Jvm, Exists())
-    loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, file)
+    loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, noted)
     loop._store(loop._state.history.for_next_process(policy))  # as `run` does first
-    assert file.read().attempts == 1
+    assert noted.read().attempts == 1
     loop.note_clean_stop()
-    following = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, file)
+    following = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, noted)
     assert isinstance(following._state.phase, Starting)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.driver.checkpoint.file_formats import Files
+from penstock.driver.checkpoint.notes import SinkBatches
 from penstock.driver.checkpoint.repair import plan
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoint_damage import TABLE, Damage
@@ -20,6 +20,7 @@ from testkit.driver.checkpoints import (
     kafka_offsets,
     kinds,
     names,
+    note,
     offsets_at,
     with_checksums,
     write,
@@ -138,7 +139,7 @@ def test_sparks_file_sink_gets_each_batch_since_the_first_one(tmp_path: Path) ->
     """Its log would have a gap at another path, which its next compaction fails over."""
     write(checkpoint(range(4), [], range(4)), tmp_path)
     folder = folder_at(tmp_path)
-    folder.save_topic_ids({"in": "a"})
+    note(folder, topic_ids={"in": "a"})
     elsewhere = {"custom": {"format": "parquet", "options": {"path": "/elsewhere"}}}
     for sink in (PARQUET, elsewhere):
         with pytest.raises(DriverError, match="each batch since the first one"):
@@ -164,7 +165,7 @@ def test_a_query_that_spark_has_run_alone_continues_with_its_file_sink(tmp_path:
     spec = stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec
     for _ in range(2):
         folder_at(tmp_path).repair(spec)
-        folder_at(tmp_path).save_topic_ids({"in": "a"})
+        note(folder_at(tmp_path), topic_ids={"in": "a"})
 
 
 def test_ids_are_kept_after_the_sink_was_edited(tmp_path: Path) -> None:
@@ -176,8 +177,7 @@ def test_ids_are_kept_after_the_sink_was_edited(tmp_path: Path) -> None:
             write(files, tmp_path / path)
             repair = folder.repair(stream(kafka_source(), sink, trigger=MICRO_BATCH).spec)
             assert ("EmptyBatch" in kinds(repair)) == (path == "edited")
-    noted = json.loads((tmp_path / "edited/penstock/keep-ids.json").read_text())["value"]
-    assert noted == {"places": [""], "fileSink": None}
+    assert folder_at(tmp_path / "edited").notes.read().sink_batches == SinkBatches(("",))
 
 
 @pytest.mark.parametrize("trigger", [CONTINUOUS, REAL_TIME], ids=["continuous", "real-time"])

@@ -26,6 +26,7 @@ from testkit.driver.checkpoints import (  # fmt: skip
     checkpoint,
     crashes,
     folder_at,
+    note,
     offsets,
     path_of,
     read,
@@ -108,7 +109,7 @@ def test_a_generation_begins_after_the_batches_of_another_wherever_it_crashes(
 
     def new(path: Path) -> CheckpointFolder:
         folder = folder_at(path)
-        folder.save_first_offsets({"in": {0: 7}})
+        note(folder, first_offsets={"in": {0: 7}})
         return folder
 
     begin(new(tmp_path / "whole"))
@@ -163,7 +164,7 @@ def test_how_far_a_generation_is_is_read_also_from_damaged_logs(tmp_path: Path) 
     """Never beyond what is committed; refused if that is lost."""
     folder = folder_at(tmp_path)
     assert folder.reached() is None
-    folder.save_first_offsets({"in": {0: 7}})
+    note(folder, first_offsets={"in": {0: 7}})
     assert folder.reached() == {"in": {0: 7}}
     write(checkpoint(range(4), range(6)), tmp_path)
     assert folder.reached() == {"in": {0: 30, 1: 21}}
@@ -193,17 +194,7 @@ def test_an_empty_folder_is_a_first_start(tmp_path: Path) -> None:
     assert folder.repair(stream().spec) == RepairPlan((), None)
     assert folder.progress.committed_epoch() is None
     assert folder.progress.committed_offsets() is None
-    assert folder.first_offsets() is None
-
-
-def test_unreadable_first_offsets_are_refused(tmp_path: Path) -> None:
-    write({"penstock/first-offsets.json": b'{"in": {"0'}, tmp_path)
-    with pytest.raises(DriverError) as raised:
-        folder_at(tmp_path).first_offsets()
-    assert raised.value.failure.reason == "CheckpointDamaged"
-    # They do not matter to a checkpoint with a commit.
-    write(checkpoint(range(3), range(3)), tmp_path)
-    assert folder_at(tmp_path).repair(stream().spec).epoch == 2
+    assert folder.notes.read().first_offsets is None
 
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
@@ -226,7 +217,7 @@ def test_a_full_volume_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(DriverError) as on_repair:
         folder.repair(stream().spec)
     with pytest.raises(DriverError) as on_save:
-        folder.save_first_offsets({})
+        note(folder, first_offsets={})
     for raised in (on_repair, on_save):
         assert raised.value.failure.reason == "CheckpointFull"
 
@@ -275,12 +266,6 @@ def test_what_a_division_of_state_has_left_does_not_keep_a_volume_full(
     monkeypatch.setattr(durable_files, "write_draft", full)
     assert folder_at(tmp_path).repair(stream(trigger=MICRO_BATCH).spec).epoch == 1
     assert read(tmp_path).keys() & {*own, left} == {*own}
-
-
-def test_the_first_offsets_are_stored(tmp_path: Path) -> None:
-    folder = folder_at(tmp_path)
-    folder.save_first_offsets({"in": {0: 5, 1: 7}})
-    assert folder_at(tmp_path).first_offsets() == {"in": {0: 5, 1: 7}}
 
 
 def test_what_was_whole_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,17 +11,16 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.generations import Generations, known_commit
-from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
+from penstock.driver.checkpoint.left_out import DeadLetter
 from penstock.driver.checkpoint.start_position import note_first_look
 from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints, VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import FirstLook
 from penstock.driver.record_position import Position
-from testkit.driver.checkpoints import METADATA, crashes, folder_at, read, write
+from testkit.driver.checkpoints import METADATA, crashes, folder_at, note, read, write
 from testkit.driver.generations import MadeUpSource, committed, entry, flow, initial, start
 from testkit.streams.streams import (
     CONTINUOUS,
@@ -84,37 +83,37 @@ def test_dead_letters_stay_until_something_is_committed(tmp_path: Path) -> None:
     source = MadeUpSource({"in": {0: 300}}, ids={"in": "a"})
     spec = flow(trigger=REAL_TIME, generation=1, startFrom={"generation": 0})
     start(spec, env, source)
-    here, before = VolumeFiles(env.generation(1)), VolumeFiles(env.generation(0))
+    here, before = folder_at(env.generation(1)), folder_at(env.generation(0))
     found, later = (DeadLetter(Position("in", 0, at), "a", 1.0) for at in (107, 108))
-    left_out.save(here, LeftOut((found,)))
+    note(here, dead_letters=(found,))
     start(spec, env, source)
-    assert left_out.load(here).letters == (found,)
+    assert here.notes.read().dead_letters == (found,)
     # Generation 0 went on once more, and has left out another one.
     committed(env.generation(0), entry(p0=105), first=2)
-    left_out.save(before, LeftOut((later,)))
+    note(before, dead_letters=(later,))
     start(spec, env, source)
-    assert set(left_out.load(here).letters) == {found, later}
+    assert set(here.notes.read().dead_letters) == {found, later}
 
 
 def test_dead_letters_of_another_start_are_not_left_out(tmp_path: Path) -> None:
     env = LocalEnvironment(tmp_path / "c")
     committed(env.generation(0), entry(p0=0), entry(p0=100))
     letter = DeadLetter(Position("in", 0, 7), "a", 1.0)
-    left_out.save(VolumeFiles(env.generation(0)), LeftOut((letter,)))
+    note(folder_at(env.generation(0)), dead_letters=(letter,))
     source = MadeUpSource({"in": {0: 300}}, ids={"in": "a"})
     start(flow(generation=1, startFrom={"generation": 0}), env, source)
     start(flow(generation=1, startFrom={"offsets": "earliest"}), env, source)
     fresh = LocalEnvironment(tmp_path / "d")
     start(flow(generation=1, startFrom={"offsets": "earliest"}), fresh, source)
-    assert left_out.load(VolumeFiles(fresh.generation(1))).letters == ()
-    assert left_out.load(VolumeFiles(env.generation(1))).letters == ()
+    assert folder_at(fresh.generation(1)).notes.read().dead_letters == ()
+    assert folder_at(env.generation(1)).notes.read().dead_letters == ()
 
 
 def test_topic_ids_of_another_start_are_no_loss(tmp_path: Path) -> None:
     """The remedy for a topic that was created again: begin at its first record."""
     env = LocalEnvironment(tmp_path / "c")
     committed(env.generation(0), entry(p0=0), entry(p0=100))
-    folder_at(env.generation(0)).save_topic_ids({"in": "old"})
+    note(folder_at(env.generation(0)), topic_ids={"in": "old"})
     source = MadeUpSource({"in": {0: 300}}, ids={"in": "new"})
     with pytest.raises(DriverError):
         start(flow(generation=1, startFrom={"generation": 0}), env, source)
@@ -184,7 +183,7 @@ def test_epochs_without_records_are_no_progress(trigger: dict[str, Any], tmp_pat
     assert warning is not None
     assert warning.reason == "GenerationExists"
     # Without its first offsets it has read something.
-    (env.generation(1) / "penstock/first-offsets.json").write_bytes(b"{")
+    note(folder_at(env.generation(1)), first_offsets=None)
     assert start(other, env, source) == (None, None)
     assert folder_at(env.generation(1)).reads() == {0: {"in": {0: 1}}}
 
@@ -198,8 +197,7 @@ def test_what_was_known_is_not_needed_again(names: dict[str, Any], tmp_path: Pat
     _, before = start(spec, env, MadeUpSource({"in": {0: 300}}, group={"in": {0: 50}}))
     shutil.rmtree(env.generation(0))
     assert start(spec, env, MadeUpSource({"in": {0: 300}})) == (None, before)
-    for file in ("first-offsets.json", "start-from.json"):
-        (env.generation(1) / "penstock" / file).unlink()
+    (env.generation(1) / "penstock" / "notes.json").unlink()
     with pytest.raises(DriverError) as raised:
         start(spec, env, MadeUpSource({"in": {0: 300}}))
     assert raised.value.failure.reason == "StartPositionUnknown"
@@ -233,7 +231,7 @@ def test_a_generation_that_is_gone_does_not_begin_anew(tmp_path: Path) -> None:
     Generations(newest, VolumeCheckpoints(env)).check_first_start(None)
     # One that has begun, and has not committed.
     begun = Generations(flow(), VolumeCheckpoints(env))
-    begun.current.save_first_offsets({"in": {0: 0}})
+    note(begun.current, first_offsets={"in": {0: 0}})
     begun.check_first_start(None)
     # A copy by hand is no generation.
     env.generation(1).with_name("c.generation-2.bak").mkdir()
@@ -273,21 +271,21 @@ def test_topics_that_are_created_again_before_a_commit(tmp_path: Path) -> None:
     env = LocalEnvironment(tmp_path / "c")
     committed(env.generation(0), entry(p0=1000))
     old = VolumeFiles(env.generation(0))
-    CheckpointFolder(old).save_topic_ids({"in": "old"})
+    note(CheckpointFolder(old), topic_ids={"in": "old"})
     spec = flow(fail=False, generation=1, startFrom={"generation": 0})
     start(spec, env, MadeUpSource({"in": {0: 2000}}, ids={"in": "old"}))
     # Generation 0 went on, has accepted that the topic is another one, and reads it.
     committed(env.generation(0), entry(p0=5), first=1)
-    CheckpointFolder(old).save_topic_ids({"in": "new"})
+    note(CheckpointFolder(old), topic_ids={"in": "new"})
     source = MadeUpSource({"in": {0: 3000}}, ids={"in": "new"})
     assert start(spec, env, source) == (None, '{"in": {"0": 5}}')
     # As after a crash before the ids were stored.
-    folder_at(env.generation(1)).save_topic_ids({"in": "old"})
+    note(folder_at(env.generation(1)), topic_ids={"in": "old"})
     assert start(spec, env, source) == (None, '{"in": {"0": 5}}')
     # And here it is accepted, while generation 0 still knows the old one.
     other = LocalEnvironment(tmp_path / "d")
     committed(other.generation(0), entry(p0=1000))
-    CheckpointFolder(VolumeFiles(other.generation(0))).save_topic_ids({"in": "old"})
+    note(folder_at(other.generation(0)), topic_ids={"in": "old"})
     warning, _ = start(spec, other, source)
     assert warning is not None
     assert warning.reason == "DataLoss"
@@ -353,6 +351,6 @@ def test_a_topic_that_was_waited_for_is_read_from_its_first_record(
     _, starting = start(spec, env, source)
     assert json.loads(starting) == {"in": {"0": 0}, "other": {"0": 9}}
     # Once it has begun, it is not asked again.
-    (env.generation(0) / "penstock/first-look.json").unlink()
+    note(folder, first_look=None)
     note_first_look(spec, folder, source)
-    assert folder.first_look() is None
+    assert folder.notes.read().first_look is None

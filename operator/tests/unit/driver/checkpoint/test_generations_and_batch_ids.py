@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.batch_ids import PlannedQuery
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.generations import Generations
-from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
-from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints, VolumeFiles
+from penstock.driver.checkpoint.left_out import DeadLetter
+from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.record_position import Position
-from testkit.driver.checkpoints import METADATA, crashes, folder_at, path_of, read, write
+from testkit.driver.checkpoints import METADATA, crashes, folder_at, note, path_of, read, write
 from testkit.driver.generations import FILES, MadeUpSource, committed, entry, flow, start
 from testkit.streams.streams import (
     CONTINUOUS,
@@ -153,10 +152,8 @@ def test_it_begins_at_the_same_place_wherever_it_crashes(
         env = LocalEnvironment(tmp_path / name)
         committed(env.generation(0), entry(p0=0, p1=0), entry(p0=100, p1=100))
         zero = folder_at(env.generation(0))
-        zero.save_topic_ids({"in": "a"})
-        left_out.save(
-            VolumeFiles(path_of(zero)), LeftOut((DeadLetter(Position("in", 0, 120), "a", 1.0),))
-        )
+        letter = DeadLetter(Position("in", 0, 120), "a", 1.0)
+        note(zero, topic_ids={"in": "a"}, dead_letters=(letter,))
         zero.repair(flow(FILES))
         return env
 
@@ -170,9 +167,5 @@ def test_it_begins_at_the_same_place_wherever_it_crashes(
             continue
         begin(env, after)
         assert read(env.generation(1)) == read(whole.generation(1)), crash.step
-        for stored in ("first_offsets", "start_from", "topic_ids"):
-            one, other = (folder_at(it.generation(1)) for it in (env, whole))
-            assert getattr(one, stored)() == getattr(other, stored)(), crash.step
-        assert left_out.load(VolumeFiles(env.generation(1))) == left_out.load(
-            VolumeFiles(whole.generation(1))
-        )
+        one, other = (folder_at(it.generation(1)).notes.read() for it in (env, whole))
+        assert one == other, crash.step

@@ -1,37 +1,11 @@
 """The list of records that the query leaves out."""
 
-from pathlib import Path
-
-import pytest
-
-from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
-from penstock.driver.checkpoint.storage.volume import VolumeFiles
-from penstock.driver.failures import DriverError
 from penstock.driver.record_position import Position
-
-FILE = Path("penstock") / "left-out.json"
 
 
 def letter(offset: int, at: float, topic_id: str | None = "a") -> DeadLetter:
     return DeadLetter(Position("in", 0, offset), topic_id, at)
-
-
-def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
-    written = LeftOut((letter(7, 100.5), letter(8, 101.5, None)))
-    assert left_out.load(VolumeFiles(tmp_path)) == LeftOut()
-    left_out.save(VolumeFiles(tmp_path), written)
-    assert left_out.load(VolumeFiles(tmp_path)) == written
-
-
-def test_a_damaged_list_is_refused(tmp_path: Path) -> None:
-    """Without it, a query would fail over each of its records again."""
-    left_out.save(VolumeFiles(tmp_path), LeftOut((letter(7, 100.0),)))
-    file = tmp_path / FILE
-    file.write_text(file.read_text().replace("@7", "@8"))
-    with pytest.raises(DriverError, match=r"left-out\.json is damaged") as refused:
-        left_out.load(VolumeFiles(tmp_path))
-    assert refused.value.failure.reason == "CheckpointDamaged"
 
 
 def test_what_is_committed_is_forgotten_after_a_minute() -> None:

@@ -25,6 +25,7 @@ from testkit.driver.checkpoints import (
     apply_plan,
     folder_at,
     kinds,
+    note,
     read,
     with_checksums,
     write,
@@ -186,7 +187,7 @@ def lose(
     of_kafka = kafka_source(failOnDataLoss=False)
     spec = stream(of_kafka, kafka_sink(), trigger=MICRO_BATCH).spec
     checkpoint = folder_at(folder)
-    checkpoint.save_topic_ids(dict.fromkeys(topics, "uuid-1"))
+    note(checkpoint, topic_ids=dict.fromkeys(topics, "uuid-1"))
     files = {"metadata": METADATA, "commits/0": COMMIT, "offsets/0": entry(*lines)}
     write(with_checksums(files), folder)
     check_for_data_loss(spec, checkpoint, source, checkpoint.repair(spec))

@@ -23,6 +23,7 @@ from testkit.driver.checkpoints import (
     INITIAL_OFFSETS,
     checkpoint,
     folder_at,
+    note,
     offsets_at,
     read,
     with_checksums,
@@ -309,7 +310,7 @@ def test_without_commits_losses_are_judged_by_the_planned_offsets(tmp_path: Path
     spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
     folder = folder_at(tmp_path)
     write(checkpoint([], [], range(40, 58)), tmp_path)
-    folder.save_first_offsets({"in": {0: 0, 1: 0}})
+    note(folder, first_offsets={"in": {0: 0, 1: 0}})
     repair = folder.repair(spec)
     now = KafkaSnapshot({"in": ID}, {"in": {0: 560, 1: 392}}, {"in": {0: 900, 1: 900}})
     assert check_for_data_loss(spec, folder, OneTopic(now), repair) is None
@@ -384,30 +385,8 @@ def test_where_earliest_starts_is_stored_once_something_was_planned(tmp_path: Pa
         starting = first_starting_offsets(spec, folder, now, repair)
         assert starting == json.dumps({"in": {"0": earliest}})
     write(checkpoint([], [], [0]), tmp_path)
-    assert folder.first_offsets() == {"in": {0: 6}}
+    assert folder.notes.read().first_offsets == {"in": {0: 6}}
     repair, later = folder.repair(spec), OneTopic(snapshot(7, 9))
     assert first_starting_offsets(spec, folder, later, repair) == json.dumps({"in": {"0": 6}})
     with pytest.raises(DriverError, match="1 records"):
         check_for_data_loss(spec, folder, later, repair)
-
-
-def test_topic_ids_are_stored(tmp_path: Path) -> None:
-    folder = folder_at(tmp_path)
-    assert folder.topic_ids() == {}
-    folder.save_topic_ids({"in": ID})
-    assert folder.topic_ids() == {"in": ID}
-
-
-@pytest.mark.parametrize("damage", [b"", b'{"in": "uuid-1"}', b"[]", b"\0" * 20, "digit"])
-def test_damaged_topic_ids_are_refused(damage: bytes | str, tmp_path: Path) -> None:
-    """Without ids a topic that was created again would be taken for the old one."""
-    folder, file = folder_at(tmp_path), tmp_path / "penstock/topics.json"
-    folder.save_topic_ids({"in": ID})
-    content = file.read_bytes().replace(b"uuid-1", b"uuid-7")
-    file.write_bytes(content if isinstance(damage, str) else damage)
-    with pytest.raises(DriverError, match=r"penstock/topics\.json is damaged") as raised:
-        folder.topic_ids()
-    failure = raised.value.failure
-    assert (failure.reason, failure.recoverable) == ("CheckpointDamaged", True)
-    file.unlink()
-    assert folder.topic_ids() == {}

@@ -35,12 +35,12 @@ def test_the_names_last_as_long_as_the_checkpoint(tmp_path: Path) -> None:
         folder_at(tmp_path / "a"),
         folder_at(tmp_path / "b"),
     )
-    folder.forget_transactions()
-    assert not (tmp_path / "a" / "penstock" / "transactions.json").exists()
+    folder.notes.write(folder.notes.read().without_transactions())
+    assert folder.notes.read().transactions is None
     names = folder.transaction_names("payments", "flags")
     assert folder_at(tmp_path / "a").transaction_names("payments", "flags") == names
     assert other.transaction_names("payments", "flags").id_prefix != names.id_prefix
-    folder.forget_transactions()
+    folder.notes.write(folder.notes.read().without_transactions())
     renewed = folder.transaction_names("payments", "flags")
     assert renewed.id_prefix == names.id_prefix
     assert renewed.group != names.group

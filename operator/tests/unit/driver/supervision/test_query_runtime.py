@@ -15,7 +15,7 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView
 from penstock.driver.record_position import Position
 from penstock.driver.supervision.query_runtime import QueryRuntime
-from testkit.driver.checkpoints import folder_at
+from testkit.driver.checkpoints import folder_at, note
 from testkit.streams.streams import (
     CONTINUOUS,
     MICRO_BATCH,
@@ -178,11 +178,11 @@ def test_records_lost_while_the_query_runs_are_a_warning(accepts: bool, tmp_path
 def test_the_id_of_a_topic_that_is_found_while_the_query_runs_is_stored(tmp_path: Path) -> None:
     """Else one that is created again while nothing runs would be taken for the old one."""
     folder = folder_at(tmp_path)
-    folder.save_topic_ids({"in": "a", "gone": "b"})
+    note(folder, topic_ids={"in": "a", "gone": "b"})
     changes = SourceChanges(stream(kafka_source()).spec.source.kafka, folder)
     changes.begin(SourceView(topic_ids={"in": "a"}), None)
     changes.store_new_topics(SourceView(topic_ids={"in": "a", "later": "c"}))
-    assert folder.topic_ids() == {"in": "a", "gone": "b", "later": "c"}
+    assert folder.notes.read().topic_ids == {"in": "a", "gone": "b", "later": "c"}
 
 
 def test_offsets_are_unknown_while_the_source_does_not_answer(tmp_path: Path) -> None:

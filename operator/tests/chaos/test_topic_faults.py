@@ -235,7 +235,7 @@ def test_a_topic_recreated_while_the_query_waits_for_cores(
     with monkeypatch.context() as without_cores:
         without_cores.setattr(SessionExecutors, "registered", lambda *_, **__: (0, 0))
         with running(accepting, jvm, tmp_path) as driver:
-            driver.wait("planned", lambda _: driver.runtime._frame is not None)
+            driver.wait("planned", lambda _: driver.runtime._is_planned)
             topics.delete(source)
             topics.make(2, source)
             topics.send(source, range(100, 400))

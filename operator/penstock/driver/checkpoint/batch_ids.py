@@ -82,7 +82,7 @@ def wants_each_batch(sink: Sink) -> bool:
 
 
 @dataclass(frozen=True)
-class PlannedQuery:
+class LogShape:
     """What the logs of a query depend on."""
 
     reads: int
@@ -92,7 +92,7 @@ class PlannedQuery:
     """Its tasks never end, so it has no planned batches."""
 
 
-def beyond(found: Logs, used: int, query: PlannedQuery, first: Offsets | None) -> Logs:
+def beyond(found: Logs, used: int, query: LogShape, first: Offsets | None) -> Logs:
     """The logs of a query that goes on after batch `used`, which its sink knows from elsewhere.
 
     From what is committed, or else from the first offsets. As above, batch `used` is planned

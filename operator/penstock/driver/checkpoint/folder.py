@@ -13,7 +13,7 @@ from itertools import groupby
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint import repair
 from penstock.driver.checkpoint.batch_ids import (
-    PlannedQuery,
+    LogShape,
     beyond,
     newest_used_id,
     place_of,
@@ -347,7 +347,7 @@ class CheckpointFolder:
         with self.files.errors():
             return newest_used_id(self._read())
 
-    def continue_after(self, used: int, query: PlannedQuery) -> None:
+    def continue_after(self, used: int, query: LogShape) -> None:
         """Makes the next batch the one after `used`, which the sink knows from elsewhere.
 
         Only while no query runs, once the rest is repaired; see `batch_ids.beyond`.

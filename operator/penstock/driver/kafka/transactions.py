@@ -136,6 +136,16 @@ def impossible(message: str, *, recoverable: bool) -> DriverError:
     )
 
 
+@dataclass(frozen=True)
+class TakenOver:
+    """The transactions of earlier drivers, which are over."""
+
+    offsets: Offsets
+    """Those that they have reached."""
+    longest_ms: int
+    """How long a transaction may be open, by the brokers or by default, whichever is less."""
+
+
 class TransactionCheck:
     """Asks Kafka before a start, and ends what an earlier driver has left open."""
 
@@ -145,13 +155,11 @@ class TransactionCheck:
         self._sink = spec.sink.kafka
         self._secrets = secrets
         self._calls = CallsWithDeadline("transactions")
-        self.longest_ms = DEFAULT_LONGEST_MS
-        """How long a transaction may be open, by the brokers or by default, whichever is less."""
 
     def take_over(
         self, names: TransactionNames, partitions: Mapping[str, Sequence[int]]
-    ) -> Offsets:
-        """The offsets that earlier drivers have committed; none of them commits any more.
+    ) -> TakenOver:
+        """What earlier drivers have committed; none of them commits any more.
 
         Raises ExactlyOnceImpossible, KafkaAuthorization, or Kafka's own error.
         """
@@ -159,14 +167,14 @@ class TransactionCheck:
         assert self._sink is not None
         source, sink = self._source, self._sink
 
-        def ask() -> tuple[Offsets, int]:
+        def ask() -> TakenOver:
             with closing(self._admin(source)) as reader, closing(self._admin(sink)) as writer:
                 longest = _longest_ms(writer, sink)
                 servers = sink.bootstrap_servers
-                return _take_over(reader, writer, names, partitions, servers), longest
+                reached = _take_over(reader, writer, names, partitions, servers)
+                return TakenOver(reached, longest)
 
-        offsets, self.longest_ms = self._calls.call(ask, sum(map(len, partitions.values())))
-        return offsets
+        return self._calls.call(ask, sum(map(len, partitions.values())))
 
     def _admin(self, client: KafkaClient) -> Admin:
         return Admin(self._jvm.gateway, client, self._secrets)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
-from penstock.driver.checkpoint import generations, start_position
-from penstock.driver.checkpoint.batch_ids import PlannedQuery
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
@@ -21,38 +18,33 @@ from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.source_changes import SourceChanges
 from penstock.driver.checkpoint.storage.access import checkpoints_of
 from penstock.driver.checkpoint.storage.files import Checkpoints
-from penstock.driver.environment import Environment, PodEnvironment
+from penstock.driver.environment import Environment
 from penstock.driver.exceptions.chain import read_chain
-from penstock.driver.exceptions.classify import classify, classify_exception
-from penstock.driver.exceptions.malformed_records import SchemaField
+from penstock.driver.exceptions.classify import classify
 from penstock.driver.failures import (
     DEAD_LETTER,
     Failure,
     StreamWarning,
 )
-from penstock.driver.jvm import Jvm, check_connector
+from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import held_records
 from penstock.driver.kafka.consumer_group import ConsumerGroup
 from penstock.driver.kafka.dead_letters import DeadLetterTopic
 from penstock.driver.kafka.held_records import Holds
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.partition_choice import ChosenPartitions, choose
-from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
 from penstock.driver.kafka.source_monitor import SourceView, source_monitor
-from penstock.driver.kafka.transactions import TransactionCheck, TransactionNames
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.followed_stream import FollowedStream
 from penstock.driver.logs import log_event
 from penstock.driver.record_position import Position
 from penstock.driver.spark import (
     executors,
-    json_schemas,
     planning,
     query,
     session,
     state_partitions,
-    user_python,
 )
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
 from penstock.driver.spark.planning import PlanningWait
@@ -61,9 +53,10 @@ from penstock.driver.spark.session import LOG_LEVEL, LogLevel
 from penstock.driver.spark.session_executors import SessionExecutors
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.observation import Observation
+from penstock.driver.supervision.preparation import PlannedQuery, Preparation, PreparedCheckpoint
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 # The wall clock is known this exactly.
@@ -89,8 +82,8 @@ class QueryRuntime:
         self._jvm = jvm
         self._api = api
         self.checkpoints = checkpoints or checkpoints_of(stream, environment, jvm)
-        self._generations = Generations(stream.spec, self.checkpoints)
-        self._checkpoint = self._generations.current
+        generations = Generations(stream.spec, self.checkpoints)
+        self._checkpoint = generations.current
         self._executors = session_executors or SessionExecutors(stream, environment, api)
         self._followed = followed or FollowedStream()
         self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
@@ -101,11 +94,11 @@ class QueryRuntime:
             environment.secrets,
             lambda: self.progress.committed_epoch() is not None,
         )
-        self._transactions = TransactionCheck(jvm, stream.spec, environment.secrets)
-        self._names: TransactionNames | None = None
-        """Of the transactions; None if the stream writes at least once."""
         self._group = ConsumerGroup(jvm, stream, environment.secrets, self.offsets)
         self._dead_letters = DeadLetterTopic(jvm, stream.spec.source.kafka, environment.secrets)
+        self._preparation = Preparation(
+            stream, environment, jvm, api, generations, self._source, self._sink, self._dead_letters
+        )
         self._left_out = LeftOut()
         self._copying: DeadLetter | None = None
         """What is to be copied, from the first try until it is noted."""
@@ -113,27 +106,15 @@ class QueryRuntime:
         """It only has to be noted."""
         self._warning: StreamWarning | None = None
         self._changes = SourceChanges(stream.spec.source.kafka, self._checkpoint)
-        self._starting: str | None = None
-        """Spark's startingOffsets for the next start, if they are not the spec's."""
-        self._planned: Mapping[str, Sequence[int]] | None = None
-        """The partitions that the query was planned with."""
-        self._planned_count = 0
+        self._prepared: PreparedCheckpoint | None = None
+        """For the next start."""
+        self._plan: PlannedQuery | None = None
+        """The newest; it runs, or has run, once there was a query."""
+        self._is_planned = False
+        """The plan holds for the next start, or for the query that runs."""
         self.session: SparkSession | None = None
         self._writes: Any | None = None
         """The Java class that knows of failed writes; None on a laptop without Kafka."""
-        self.checkpoint_generation: int | None = None
-        """The generation of the checkpoint that the query has, once that was looked at."""
-        self._state_partitions: int | None = None
-        """Of the query's state, by its newest plan: 0 if it keeps none; None before it."""
-        self._repartition_to: int | None = None
-        """The number of partitions that the state gets before the query starts."""
-        self._runs_one_batch = False
-        """Whether the query runs only the batch that must come before such a change."""
-        self._frame: DataFrame | None = None
-        self._reads_ahead = False
-        """Of the query that was planned last."""
-        self._fields: frozenset[SchemaField] = frozenset()
-        """Of the schemas with which that query reads records."""
         self._query: StreamingQuery | None = None
         self._completed = False
         self._repair_plans: list[RepairPlan] = []
@@ -188,9 +169,9 @@ class QueryRuntime:
             requested_cores=self.requested_size.cores if self.requested_size else 0,
             registered_executors=executors_ready,
             registered_cores=cores,
-            state_partitions=self._state_partitions or None,
-            repartitions_state=self._repartition_to is not None,
-            runs_one_batch=self._runs_one_batch,
+            state_partitions=(self._plan and self._plan.state_partitions) or None,
+            repartitions_state=self._plan is not None and self._plan.repartition_to is not None,
+            runs_one_batch=self._plan is not None and self._plan.runs_one_batch,
             has_session=self.has_session,
             has_query=self.has_query,
             epoch=self.progress.committed_epoch(),
@@ -282,7 +263,9 @@ class QueryRuntime:
         if source.partition_count is None:
             return None
         read: Mapping[str, Collection[int]] | None = (
-            self._planned if self._query is not None else self.progress.committed_offsets()
+            self._plan.partitions
+            if self._query is not None and self._plan is not None
+            else self.progress.committed_offsets()
         )
         return choose(
             self._stream.spec, source.partition_count, source.partitions_by_topic, read or {}
@@ -294,26 +277,27 @@ class QueryRuntime:
             # pyspark would refuse another context as long as it does not know that this one ended.
             self.session.stop()
             self._batches.keep(self._query)
-            self._query = self._frame = self.session = None
+            self._query, self.session, self._is_planned = None, None, False
             self._executors.forget()
             return Failure("SessionStopped", "Spark stopped the application by itself.")
         if self._query is None:
             # A query that waits for its cores was planned with the topics of that moment.
-            return source.failure if self._frame is not None else None
+            return source.failure if self._is_planned else None
         if self._query.isActive:
             return self._failed_write() or source.failure
         self._batches.keep(self._query)
-        ended, self._query = self._query, None
+        ended, self._query, plan = self._query, None, self._plan
+        assert plan is not None
         exception = ended._jsq.exception()
         if exception.isEmpty():
-            if self._runs_one_batch:
+            if plan.runs_one_batch:
                 return None
             if self._mode is Mode.AVAILABLE_NOW:
                 self._completed = True
                 return None
             return Failure("QueryEnded", "The query ended by itself, without an exception.")
         return self._checkpoint.write_probe.failure() or classify(
-            read_chain(exception.get()), reads_ahead=self._reads_ahead, fields=self._fields
+            read_chain(exception.get()), reads_ahead=plan.reads_ahead, fields=plan.fields
         )
 
     def _failed_write(self) -> Failure | None:
@@ -330,46 +314,26 @@ class QueryRuntime:
         return self._checkpoint.write_probe.failure() or stall_detection.failed_write(path)
 
     def _activity(self) -> Activity:
-        if self._query is None or self.session is None:
+        if self._query is None or self.session is None or self._plan is None:
             return NO_ACTIVITY
         context = self.session.sparkContext
-        return observe_activity(self._query, context, self._mode, self._planned_count)
+        return observe_activity(self._query, context, self._mode, self._plan.partition_count)
 
     def _are_partitions_added(self, chosen: ChosenPartitions | None) -> bool:
         """Whether a continuous query does not read the source's current partitions."""
         if self._query is None or self._mode is not Mode.CONTINUOUS or chosen is None:
             return False
-        return chosen.by_topic not in (None, self._planned)
+        return self._plan is not None and chosen.by_topic not in (None, self._plan.partitions)
 
     # Act.
 
     def discover_partitions(self) -> None:
         """Asks the source for its partitions, and starts to monitor it."""
-        spec, environment = self._stream.spec, self._environment
-        # On a laptop only a stream with Kafka has connector/, which needs Spark's connector.
-        if isinstance(environment, PodEnvironment) or spec.uses_kafka:
-            check_connector(self._jvm.gateway)
-        check_secrets(spec, environment.secrets)
-        user_python.check_text(spec.transform.python, environment.python)
-        with self._noting_first_look():
-            self._source.poll()
-            self._sink.check()
-            self._dead_letters.check()
-
-    @contextlib.contextmanager
-    def _noting_first_look(self) -> Iterator[None]:
-        """A first start that has to wait for somebody begins with what comes from now on."""
-        try:
-            yield
-        except Exception as error:
-            if classify_exception(error).permanent:
-                start_position.note_first_look(self._stream.spec, self._checkpoint, self._source)
-            raise
+        self._preparation.discover_partitions()
 
     def start_session(self) -> None:
         """Starts Spark, with the desired executors if it is known whether the query keeps state."""
-        wanted = self._partitions(self._source.view)
-        assert wanted is not None
+        wanted = self._chosen()
         conf = session.spark_conf(self._stream, self._environment, wanted.size)
         conf |= self._executors.before_session(wanted.size, keeps_state=self._may_keep_state())
         self.session = session.start(self._jvm.gateway, conf)
@@ -380,8 +344,8 @@ class QueryRuntime:
 
         It does as the query before: no other one can continue (`query.check_continues`).
         """
-        if self._state_partitions is not None or not execution_of(self._stream.spec).in_batches:
-            return bool(self._state_partitions)
+        if self._plan is not None or not execution_of(self._stream.spec).in_batches:
+            return self._plan is not None and self._plan.state_partitions > 0
         contents = self._checkpoint.contents()
         return None if contents is None else contents.state
 
@@ -391,18 +355,8 @@ class QueryRuntime:
         Only while no query runs, and before each start of one.
         """
         assert self._query is None
-        with self._noting_first_look():
-            self._check_checkpoint()
-
-    def _check_checkpoint(self) -> None:
-        spec, folder, source = self._stream.spec, self._checkpoint, self._source
-        self._sink.check_before_start()
-        self._dead_letters.check_before_start()
-        repair = folder.repair(spec)
-        if repair.first_start and self._api is not None:
-            status = self._api.stream(self._stream.metadata.name).status
-            known = generations.known_commit(status, spec.checkpoint.generation)
-            self._generations.check_first_start(known)
+        prepared = self._preparation.checkpoint(self._chosen())
+        repair = prepared.repair
         if repair.repairs:
             self._repair_plans.append(repair)
             log_event(
@@ -412,37 +366,19 @@ class QueryRuntime:
                 written=list(repair.write),
                 epoch=repair.epoch,
             )
-        metadata = self._stream.metadata
-        began = self._generations.begin(
-            source, repair, metadata.namespace, metadata.name, self._written_by
-        )
-        self._left_out = LeftOut(folder.notes.read().dead_letters).in_row_of(self._left_out)
-        names = self._transaction_names()
-        written = None if names is None else self._take_over(names)
-        lost = start_position.check_for_data_loss(spec, folder, source, repair, written)
-        self._warning = lost or began
-        self._names = self._transaction_names()  # others after a loss
-        self._changes.begin(source.view, self.progress.newest)
-        self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
-        self.checkpoint_generation = spec.checkpoint.generation
+        self._left_out = prepared.left_out.in_row_of(self._left_out)
+        self._prepared, self._warning = prepared, prepared.warning
+        self._changes.begin(self._source.view, self.progress.newest)
 
-    def _transaction_names(self) -> TransactionNames | None:
-        stream = self._stream.metadata
-        if not self._stream.spec.sink.exactly_once:
-            return None
-        return self._checkpoint.transaction_names(stream.namespace, stream.name)
+    @property
+    def checkpoint_generation(self) -> int | None:
+        """The generation of the checkpoint that the query has, once that was looked at."""
+        return None if self._prepared is None else self._stream.spec.checkpoint.generation
 
-    def _written_by(self, names: TransactionNames) -> Offsets:
-        """The offsets that the transactions of another generation have reached."""
-        if self._stream.spec.sink.exactly_once:  # so none of it can follow
-            return self._take_over(names)
-        return self._source.fetch_group_offsets(names.group)
-
-    def _take_over(self, names: TransactionNames) -> Offsets:
-        """The offsets that transactions have reached, all of which are over now."""
-        wanted = self._partitions(self._source.view)
-        assert wanted is not None
-        return self._transactions.take_over(names, wanted.by_topic or {})
+    def _chosen(self) -> ChosenPartitions:
+        chosen = self._partitions(self._source.view)
+        assert chosen is not None
+        return chosen
 
     def look_at_plan(self, thread: int) -> PlanningWait:
         """What `check_query` waits for, which runs in this thread."""
@@ -452,79 +388,47 @@ class QueryRuntime:
     def check_query(self) -> None:
         """Plans the query; raises if Spark refuses it."""
         assert self.session is not None
-        spec, wanted = self._stream.spec, self._partitions(self._source.view)
-        assert wanted is not None
-        session.set_shuffle_partitions(self.session, spec, wanted.size)
-        # The continuous engine must not find new partitions by itself (sources.py), and another
-        # engine must not find those that there are no cores for.
-        fixed = self._mode is Mode.CONTINUOUS or wanted.left_out > 0
-        partitions = wanted.by_topic if fixed else None
-        leave_out = self._left_out.positions(self._source.view.topic_ids)
-        frame = query.plan(
-            self.session, spec, self._environment, self._starting, partitions, leave_out
-        )
-        self._planned, self._planned_count = wanted.by_topic, wanted.size.partitions
-        query.check(frame, spec, self._transactions.longest_ms)
-        used, contents = self._generations.batch_known_elsewhere(), self._checkpoint.contents()
-        query.check_continues(frame, contents, used)
-        if used is not None:
-            planned = PlannedQuery(
-                query.number_of_reads(frame),
-                session.shuffle_partitions(self.session),
-                self._mode.has_long_running_tasks,
-            )
-            self._checkpoint.continue_after(used, planned)
-            contents = self._checkpoint.contents()
-        if contents is not None and contents.lacks_settings and self._mode is not Mode.CONTINUOUS:
-            line = session.settings_line(self._jvm.gateway, self.session)
-            self._checkpoint.note_settings(line)
-        keeps_state = query.keeps_state(frame)
-        self._warning = self._warning or query.column_warning(frame, spec)
-        if keeps_state and session.ADAPTIVE not in spec.spark_conf:
-            self.session.conf.set(session.ADAPTIVE, "false")
-        self._executors.planned(keeps_state=keeps_state)
-        of_state = (contents and contents.partitions) or session.shuffle_partitions(self.session)
-        self._repartition_to = state_partitions.change(
-            spec, contents, self._checkpoint.has_undivided_state
-        )
-        awaits = state_partitions.needs_batch_first(spec, contents)
-        self._runs_one_batch = keeps_state and awaits
-        self._reads_ahead = query.reads_ahead(frame, spec.sink)
-        self._fields = json_schemas.fields_of(frame)
-        self._frame, self._state_partitions = frame, of_state if keeps_state else 0
+        assert self._prepared is not None
+        plan = self._preparation.query(self.session, self._prepared, self._chosen())
+        self._executors.planned(keeps_state=plan.state_partitions > 0)
+        self._warning = self._warning or plan.warning
+        self._plan, self._is_planned = plan, True
 
     def request_executors(self) -> None:
         """Asks for more executors, or stops a session that must start anew to have them."""
-        wanted = self._partitions(self._source.view)
-        assert wanted is not None
         assert self.session is not None
-        state = bool(self._state_partitions)
-        if not self._executors.request(self.session, wanted.size, keeps_state=state):
+        state = self._plan is not None and self._plan.state_partitions > 0
+        if not self._executors.request(self.session, self._chosen().size, keeps_state=state):
             self.stop_session()
 
     def repartition_state(self) -> None:
         """Gives the state the partitions that the spec asks for."""
-        number = self._repartition_to
+        plan = self._plan
         assert self.session is not None
-        assert number is not None
+        assert plan is not None
+        assert plan.repartition_to is not None
+        number = plan.repartition_to
         self._checkpoint.drop_plan()
         state_partitions.repartition(self.session, self._checkpoint.files.location, number)
-        log_event("the state was repartitioned", before=self._state_partitions, now=number)
-        self._state_partitions, self._repartition_to = number, None
+        log_event("the state was repartitioned", before=plan.state_partitions, now=number)
+        self._plan = replace(plan, state_partitions=number, repartition_to=None)
 
     def start_query(self) -> None:
         """Starts the query that `check_query` has planned."""
-        assert self._frame is not None
+        plan, prepared = self._plan, self._prepared
+        assert self._is_planned
+        assert plan is not None
+        assert prepared is not None
         self._failed_write()  # of the query before, which is over
         self._query = query.start(
-            self._frame,
+            plan.frame,
             self._stream.spec,
             self._environment,
             self._stream.metadata.name,
             self._checkpoint.files.location,
-            self._names,
-            self._transactions.longest_ms,
-            one_batch=self._runs_one_batch,
+            prepared.names,
+            prepared.longest_transaction_ms,
+            one_batch=plan.runs_one_batch,
         )
 
     def probe_checkpoint(self) -> None:
@@ -573,7 +477,7 @@ class QueryRuntime:
 
     def stop_query(self) -> None:
         """Stops the query if one runs. Raises QueryNotStopped if it does not end."""
-        running, self._query, self._frame = self._query, None, None
+        running, self._query, self._is_planned = self._query, None, False
         if running is not None:
             query.stop(running)
             self._batches.keep(running)
@@ -604,7 +508,7 @@ class QueryRuntime:
 
     def stop_session(self) -> None:
         """Stops the query and the session, which releases the executors."""
-        running, self._query, self._frame = self._query, None, None
+        running, self._query, self._is_planned = self._query, None, False
         up, self.session = self.session, None
         self._executors.forget()
         if up is None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.contract.checkpoint_repairs import RepairKind
-from penstock.driver.checkpoint.batch_ids import PlannedQuery
+from penstock.driver.checkpoint.batch_ids import LogShape
 from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
@@ -105,7 +105,7 @@ def test_a_generation_begins_after_the_batches_of_another_wherever_it_crashes(
         made = {repair.kind for repair in folder.repair(spec).repairs}
         assert made <= {RepairKind.LEFTOVER_FILE}
         if folder.is_new():
-            folder.continue_after(41, PlannedQuery(2, 4, long_running=trigger is CONTINUOUS))
+            folder.continue_after(41, LogShape(2, 4, long_running=trigger is CONTINUOUS))
 
     def new(path: Path) -> CheckpointFolder:
         folder = folder_at(path)
@@ -140,7 +140,7 @@ def test_a_generation_goes_on_after_the_batches_of_another_wherever_it_crashes(
         folder = folder_at(path)
         folder.repair(spec)
         if (folder.progress.committed_epoch() or 0) < 40:
-            folder.continue_after(41, PlannedQuery(1, 4, long_running=trigger is CONTINUOUS))
+            folder.continue_after(41, LogShape(1, 4, long_running=trigger is CONTINUOUS))
 
     def left(path: Path) -> None:
         of_batches = checkpoint(range(4), [], range(5)) if trigger is MICRO_BATCH else {}

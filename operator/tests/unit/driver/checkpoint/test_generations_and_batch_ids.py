@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint.batch_ids import PlannedQuery
+from penstock.driver.checkpoint.batch_ids import LogShape
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.left_out import DeadLetter
@@ -30,7 +30,7 @@ def goes_on(spec: Any, env: LocalEnvironment) -> CheckpointFolder:
     generations = Generations(spec, VolumeCheckpoints(env))
     used = generations.batch_known_elsewhere()
     assert used is not None
-    generations.current.continue_after(used, PlannedQuery(1, 4, long_running=False))
+    generations.current.continue_after(used, LogShape(1, 4, long_running=False))
     return generations.current
 
 
@@ -62,7 +62,7 @@ def test_lost_commits_of_such_a_generation_do_not_start_it_over(
     used = generations.batch_known_elsewhere()
     assert used == 1
     folder = generations.current
-    folder.continue_after(used, PlannedQuery(1, 4, long_running=False))
+    folder.continue_after(used, LogShape(1, 4, long_running=False))
     committed(path_of(folder), entry(p0=100), entry(p0=200), entry(p0=300), first=2)
     for file in (path_of(folder) / "commits").iterdir():
         file.unlink()
@@ -105,7 +105,7 @@ def test_back_to_a_generation_whose_next_numbers_another_has_used(tmp_path: Path
     one = Generations(spec, VolumeCheckpoints(env))
     used = one.batch_known_elsewhere()
     assert used == 1
-    one.current.continue_after(used, PlannedQuery(1, 4, long_running=False))
+    one.current.continue_after(used, LogShape(1, 4, long_running=False))
     committed(path_of(one.current), entry(p0=200), entry(p0=300), first=2)
     back = Generations(flow(FILES), VolumeCheckpoints(env))
     start(flow(FILES), env, source)
@@ -146,7 +146,7 @@ def test_it_begins_at_the_same_place_wherever_it_crashes(
         generations = Generations(spec, VolumeCheckpoints(env))
         used = generations.batch_known_elsewhere()
         if used is not None:
-            generations.current.continue_after(used, PlannedQuery(2, 4, long_running=False))
+            generations.current.continue_after(used, LogShape(2, 4, long_running=False))
 
     def prepared(name: str) -> LocalEnvironment:
         env = LocalEnvironment(tmp_path / name)

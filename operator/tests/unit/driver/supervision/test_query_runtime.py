@@ -24,7 +24,6 @@ from testkit.streams.streams import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.driver.kafka.dead_letters import DeadLetterTopic
@@ -154,7 +153,7 @@ def test_a_topic_that_was_recreated_while_the_query_waits_for_cores_is_a_failure
     failure = Failure("TopicRecreated", "in")
     runtime._source = Source(failure=failure)
     assert runtime.observe(frozenset()).failure is None  # the next check finds out
-    runtime._frame = cast("DataFrame", object())
+    runtime._is_planned = True
     assert runtime.observe(frozenset()).failure == failure
 
 

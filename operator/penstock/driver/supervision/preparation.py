@@ -1,0 +1,221 @@
+"""What is done before a query starts: its checkpoint is prepared, and Spark plans it.
+
+Each step takes what the one before has made, and returns a value. Nothing is kept in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.api.modes import Mode
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.checkpoint import generations, start_position
+from penstock.driver.checkpoint.batch_ids import LogShape
+from penstock.driver.checkpoint.folder import Contents
+from penstock.driver.checkpoint.generations import Generations
+from penstock.driver.checkpoint.left_out import LeftOut
+from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.environment import Environment, PodEnvironment
+from penstock.driver.exceptions.classify import classify_exception
+from penstock.driver.exceptions.malformed_records import SchemaField
+from penstock.driver.failures import StreamWarning
+from penstock.driver.jvm import Jvm, check_connector
+from penstock.driver.kafka.dead_letters import DeadLetterTopic
+from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.partition_choice import ChosenPartitions
+from penstock.driver.kafka.security import check_secrets
+from penstock.driver.kafka.sink_topic import SinkTopic
+from penstock.driver.kafka.source_monitor import SourceMonitor
+from penstock.driver.kafka.transactions import (
+    DEFAULT_LONGEST_MS,
+    TransactionCheck,
+    TransactionNames,
+)
+from penstock.driver.kubernetes.api import Api
+from penstock.driver.spark import json_schemas, query, session, state_partitions, user_python
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class PreparedCheckpoint:
+    """A checkpoint from which a query can start, and what the start has to know of it."""
+
+    repair: RepairPlan
+    left_out: LeftOut
+    """The records that the query leaves out."""
+    starting_offsets: str | None
+    """Spark's startingOffsets, if they are not the spec's."""
+    names: TransactionNames | None = None
+    """Of the transactions; None if the stream writes at least once."""
+    longest_transaction_ms: int = DEFAULT_LONGEST_MS
+    warning: StreamWarning | None = None
+    """Lost records, or that the generation has begun elsewhere than the spec says."""
+
+
+@dataclass(frozen=True)
+class PlannedQuery:
+    """A query that Spark accepts and can continue from the checkpoint."""
+
+    frame: DataFrame
+    partitions: Mapping[str, Sequence[int]] | None
+    """Those of the source that it was planned with."""
+    partition_count: int
+    state_partitions: int
+    """Of its state: 0 if it keeps none."""
+    repartition_to: int | None
+    """The number of partitions that the state gets before the query starts."""
+    runs_one_batch: bool
+    """Whether it runs only the batch that must come before such a change."""
+    reads_ahead: bool
+    fields: frozenset[SchemaField]
+    """Of the schemas with which it reads records."""
+    warning: StreamWarning | None
+
+
+class Preparation:
+    """The steps, for one stream."""
+
+    def __init__(
+        self,
+        stream: ContinuousStream,
+        environment: Environment,
+        jvm: Jvm,
+        api: Api | None,
+        checkpoints: Generations,
+        source: SourceMonitor,
+        sink: SinkTopic,
+        dead_letters: DeadLetterTopic,
+    ) -> None:
+        self._stream = stream
+        self._mode = stream.spec.trigger.mode
+        self._environment = environment
+        self._jvm = jvm
+        self._api = api
+        self._generations = checkpoints
+        self._checkpoint = checkpoints.current
+        self._source = source
+        self._sink = sink
+        self._dead_letters = dead_letters
+        self._transactions = TransactionCheck(jvm, stream.spec, environment.secrets)
+
+    def discover_partitions(self) -> None:
+        """Asks the source for its partitions, and starts to monitor it."""
+        spec, environment = self._stream.spec, self._environment
+        # On a laptop only a stream with Kafka has connector/, which needs Spark's connector.
+        if isinstance(environment, PodEnvironment) or spec.uses_kafka:
+            check_connector(self._jvm.gateway)
+        check_secrets(spec, environment.secrets)
+        user_python.check_text(spec.transform.python, environment.python)
+        with self._noting_first_look():
+            self._source.poll()
+            self._sink.check()
+            self._dead_letters.check()
+
+    @contextlib.contextmanager
+    def _noting_first_look(self) -> Iterator[None]:
+        """A first start that has to wait for somebody begins with what comes from now on."""
+        try:
+            yield
+        except Exception as error:
+            if classify_exception(error).permanent:
+                start_position.note_first_look(self._stream.spec, self._checkpoint, self._source)
+            raise
+
+    def checkpoint(self, chosen: ChosenPartitions) -> PreparedCheckpoint:
+        """Repairs the checkpoint, looks for lost records and for the sink's topic. Needs no Spark.
+
+        Only while no query runs. Raises the reason why no query may start.
+        """
+        with self._noting_first_look():
+            return self._prepared(chosen)
+
+    def _prepared(self, chosen: ChosenPartitions) -> PreparedCheckpoint:
+        spec, folder, source = self._stream.spec, self._checkpoint, self._source
+        metadata, partitions = self._stream.metadata, chosen.by_topic or {}
+        self._sink.check_before_start()
+        self._dead_letters.check_before_start()
+        repair = folder.repair(spec)
+        if repair.first_start and self._api is not None:
+            status = self._api.stream(metadata.name).status
+            known = generations.known_commit(status, spec.checkpoint.generation)
+            self._generations.check_first_start(known)
+
+        def written_by(names: TransactionNames) -> Offsets:
+            """The offsets that the transactions of another generation have reached."""
+            if spec.sink.exactly_once:  # so none of it can follow
+                return self._transactions.take_over(names, partitions).offsets
+            return source.fetch_group_offsets(names.group)
+
+        began = self._generations.begin(
+            source, repair, metadata.namespace, metadata.name, written_by
+        )
+        left_out, written, longest = LeftOut(folder.notes.read().dead_letters), None, None
+        if spec.sink.exactly_once:
+            names = folder.transaction_names(metadata.namespace, metadata.name)
+            taken = self._transactions.take_over(names, partitions)
+            written, longest = taken.offsets, taken.longest_ms
+        lost = start_position.check_for_data_loss(spec, folder, source, repair, written)
+        starting = start_position.first_starting_offsets(spec, folder, source, repair)
+        prepared = PreparedCheckpoint(repair, left_out, starting, warning=lost or began)
+        if longest is None:
+            return prepared
+        names = folder.transaction_names(metadata.namespace, metadata.name)  # others after a loss
+        return replace(prepared, names=names, longest_transaction_ms=longest)
+
+    def query(
+        self, spark: SparkSession, prepared: PreparedCheckpoint, chosen: ChosenPartitions
+    ) -> PlannedQuery:
+        """Plans the query; raises if Spark refuses it, or cannot continue with it."""
+        spec = self._stream.spec
+        session.set_shuffle_partitions(spark, spec, chosen.size)
+        # The continuous engine must not find new partitions by itself (sources.py), and another
+        # engine must not find those that there are no cores for.
+        fixed = self._mode is Mode.CONTINUOUS or chosen.left_out > 0
+        frame = query.plan(
+            spark,
+            spec,
+            self._environment,
+            prepared.starting_offsets,
+            chosen.by_topic if fixed else None,
+            prepared.left_out.positions(self._source.view.topic_ids),
+        )
+        query.check(frame, spec, prepared.longest_transaction_ms)
+        contents = self._continued(spark, frame)
+        keeps_state = query.keeps_state(frame)
+        if keeps_state and session.ADAPTIVE not in spec.spark_conf:
+            spark.conf.set(session.ADAPTIVE, "false")
+        of_state = (contents and contents.partitions) or session.shuffle_partitions(spark)
+        return PlannedQuery(
+            frame=frame,
+            partitions=chosen.by_topic,
+            partition_count=chosen.size.partitions,
+            state_partitions=of_state if keeps_state else 0,
+            repartition_to=state_partitions.change(
+                spec, contents, self._checkpoint.has_undivided_state
+            ),
+            runs_one_batch=keeps_state and state_partitions.needs_batch_first(spec, contents),
+            reads_ahead=query.reads_ahead(frame, spec.sink),
+            fields=json_schemas.fields_of(frame),
+            warning=query.column_warning(frame, spec),
+        )
+
+    def _continued(self, spark: SparkSession, frame: DataFrame) -> Contents | None:
+        """What the checkpoint holds, once this query can continue from it."""
+        used, contents = self._generations.batch_known_elsewhere(), self._checkpoint.contents()
+        query.check_continues(frame, contents, used)
+        if used is not None:
+            shape = LogShape(
+                query.number_of_reads(frame),
+                session.shuffle_partitions(spark),
+                self._mode.has_long_running_tasks,
+            )
+            self._checkpoint.continue_after(used, shape)
+            contents = self._checkpoint.contents()
+        if contents is not None and contents.lacks_settings and self._mode is not Mode.CONTINUOUS:
+            self._checkpoint.note_settings(session.settings_line(self._jvm.gateway, spark))
+        return contents

@@ -3,8 +3,8 @@
 `test_damage_table.py` compares it with the planned repairs and with docs/testing.md,
 `integration/checkpoint/test_damage.py` with Spark and a broker.
 
-connector/ leaves no part of a file, and no checksum: both are from Spark's own file manager and a
-crash of the machine, a bad disk, or a person's hand.
+connector/ leaves no part of a file, and no checksum: those are from Spark's own file manager and a
+crash of the machine. A checkpoint with checksums is imported; in one without, damage is refused.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from functools import partial
 from typing import Literal
 
 from penstock.contract.checkpoint_repairs import RepairKind
-from penstock.driver.checkpoint.file_formats import Files, checksum_path
+from penstock.driver.checkpoint.file_formats import Files
+from penstock.driver.checkpoint.plain_spark import checksum_path
 from testkit.driver.checkpoints import (
     BATCH_LINE,
     checkpoint,
     checksum,
     offsets,
-    with_checksums,
 )
 
 Contents = dict[str, bytes]
@@ -32,12 +32,17 @@ Harm = Callable[[Contents, str], None]
 class Repaired:
     """The query continues from this many commits before the newest."""
 
-    kinds: tuple[RepairKind, ...] = ()
+    kinds: frozenset[RepairKind] = frozenset()
+    """Beside Imported, which is always there for a checkpoint of plain Spark."""
     back: int = 0
     commits: bool = True
     """False: there is no commit, and the query continues from the newest planned batch."""
     counts_twice: bool = False
     """The state has the records that come again: no file shows that it is ahead."""
+
+    def and_(self, *kinds: RepairKind) -> Repaired:
+        """With more kinds of repair."""
+        return replace(self, kinds=self.kinds | {*kinds})
 
 
 @dataclass(frozen=True)
@@ -64,9 +69,12 @@ class Damage:
     name: str
     harm: Callable[[Contents, int], None]
     continuous: Outcome
+    """Of a checkpoint that plain Spark has written, as the next two."""
     micro_batch: Outcome
     others: Mapping[Engine, Outcome] = field(default_factory=dict)
     """Where they differ from micro_batch."""
+    own: Outcome | None = Refused()
+    """Of a checkpoint that Penstock has written; None: as of plain Spark."""
     row: str = ""
     """The row of the table, which may be that of several."""
 
@@ -76,8 +84,10 @@ class Damage:
         self.harm(harmed, newest)
         return harmed
 
-    def outcome(self, engine: Engine) -> Outcome:
-        """The expected result."""
+    def outcome(self, engine: Engine, *, own: bool = False) -> Outcome:
+        """The expected result; `own`: Penstock has written the checkpoint."""
+        if own and self.own is not None:
+            return self.own
         if engine == "continuous":
             return self.continuous
         return self.others.get(engine, self.micro_batch)
@@ -89,7 +99,7 @@ def undamaged(engine: Engine, epochs: range) -> dict[str, bytes]:
         return checkpoint(epochs, epochs)
     reads = 2 if engine == "twoReads" else 1
     entries = {f"offsets/{n}": offsets(n, BATCH_LINE, reads) for n in epochs}
-    return checkpoint(epochs, [], epochs) | with_checksums(entries)
+    return checkpoint(epochs, [], epochs) | entries
 
 
 def empty(files: Contents, path: str) -> None:
@@ -110,7 +120,8 @@ def zero_filled(files: Contents, path: str) -> None:
 
 def zero_filled_and_checked(files: Contents, path: str) -> None:
     zero_filled(files, path)
-    files[checksum_path(path)] = checksum(files[path])
+    if checksum_path(path) in files:
+        files[checksum_path(path)] = checksum(files[path])
 
 
 def duplicated(files: Contents, path: str) -> None:
@@ -119,28 +130,16 @@ def duplicated(files: Contents, path: str) -> None:
 
 
 HARMS: dict[str, Harm] = {
-    "empty": empty,
     "truncated": truncated,
     "zero-filled": zero_filled,
     "zero-filled, with a checksum that fits": zero_filled_and_checked,
 }
 
-
-TORN = (RepairKind.TORN_FILE,)
-TORN_BATCH = Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, *TORN), back=1)
-TORN_COMMIT = Repaired(TORN, back=1)
-DROPPED = Repaired((*TORN, RepairKind.UNCOMMITTED_OFFSETS), back=1)
-LEFTOVER = Repaired((RepairKind.LEFTOVER_FILE,))
-MISSING_BATCH = Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, *LEFTOVER.kinds), back=1)
-MISSING_COMMIT = Repaired((RepairKind.UNCOMMITTED_OFFSETS, *LEFTOVER.kinds), back=1)
-COMMIT_AHEAD = Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS,))
-BACKWARD = Repaired((RepairKind.BACKWARD_OFFSETS,))
-EMPTY = Repaired((RepairKind.EMPTY_BATCH,))
-
-
-def _emptied(outcome: Repaired) -> Repaired:
-    """The same with a sink that knows the batches it has: the lost one runs without records."""
-    return replace(outcome, kinds=(*outcome.kinds, RepairKind.EMPTY_BATCH))
+N, BEFORE = Repaired(), Repaired(back=1)
+PLANNED_ANEW = BEFORE.and_(RepairKind.UNCOMMITTED_OFFSETS)
+EMPTIED = BEFORE.and_(RepairKind.EMPTY_BATCH)
+GAP = N.and_(RepairKind.ASYNC_GAP)
+LEFTOVER = N.and_(RepairKind.LEFTOVER_FILE)
 
 
 def _to(harm: Harm, log: str, behind: int) -> Callable[[Contents, int], None]:
@@ -152,16 +151,12 @@ def _to_metadata(harm: Harm, files: Contents, _: int) -> None:
 
 
 def _torn() -> Iterator[Damage]:
-    for name, harm in HARMS.items():
+    for name, harm in {"empty": empty, **HARMS}.items():
         of = partial(_torn_file, name)
-        yield of("newest offsets", _to(harm, "offsets", 0), TORN_BATCH, TORN_BATCH,
-                 parquet=_emptied(TORN_BATCH))  # fmt: skip
-        yield of("second-newest offsets", _to(harm, "offsets", 1), Repaired(TORN),
-                 Repaired((*TORN, RepairKind.MISSING_OFFSETS)), **{"async": Repaired(TORN)},
-        )  # fmt: skip
-        yield of("newest commit", _to(harm, "commits", 0), DROPPED, TORN_COMMIT, realTime=DROPPED)
-        yield of("second-newest commit", _to(harm, "commits", 1), Repaired(TORN), Repaired(TORN))
-        yield of("`metadata`", partial(_to_metadata, harm), Repaired(TORN), Repaired(TORN))
+        yield of("newest offsets", _to(harm, "offsets", 0), BEFORE, BEFORE, parquet=EMPTIED)
+        yield of("newest commit", _to(harm, "commits", 0), PLANNED_ANEW, BEFORE,
+                 realTime=PLANNED_ANEW)  # fmt: skip
+        yield of("`metadata`", partial(_to_metadata, harm), N, N)
 
 
 def _torn_file(
@@ -169,119 +164,81 @@ def _torn_file(
     micro_batch: Outcome, **others: Outcome,
 ) -> Damage:  # fmt: skip
     by_engine = {engine: others[engine] for engine in ENGINES if engine in others}
-    return Damage(f"{file} {how}", harm, continuous, micro_batch, by_engine, f"{file} torn")
+    # A repair that was interrupted leaves an empty file, but no empty offsets with a commit.
+    own = None if how == "empty" and file != "newest offsets" else Refused()
+    row = f"{file} empty" if own is None else f"{file} torn"
+    return Damage(f"{file} {how}", harm, continuous, micro_batch, by_engine, own, row)
+
+
+def _of_no_use() -> Iterator[Damage]:
+    """Files that Spark does not read any more, or only for its own check."""
+    for name, harm in {"torn": truncated, "missing": missing}.items():
+        yield Damage(f"second-newest offsets {name}", _to(harm, "offsets", 1), N, GAP,
+                     {"async": N}, own=None)  # fmt: skip
+        yield Damage(f"second-newest commit {name}", _to(harm, "commits", 1), N, N, own=None)
 
 
 def _missing() -> Iterator[Damage]:
     """The checksums of the missing files are left."""
-    yield Damage(
-        "newest offsets missing",
-        _to(missing, "offsets", 0),
-        MISSING_BATCH,
-        MISSING_BATCH,
-        {"parquet": replace(EMPTY, kinds=(*COMMIT_AHEAD.kinds, *EMPTY.kinds), back=1)},
-    )
-    yield Damage(
-        "second-newest offsets missing",
-        _to(missing, "offsets", 1),
-        LEFTOVER,
-        Repaired((RepairKind.MISSING_OFFSETS,)),
-        {"async": LEFTOVER},
-    )
-    yield Damage(
-        "newest commit missing",
-        _to(missing, "commits", 0),
-        MISSING_COMMIT,
-        replace(LEFTOVER, back=1),
-        {"realTime": MISSING_COMMIT},
-    )
-    yield Damage(
-        "second-newest commit missing",
-        _to(missing, "commits", 1),
-        LEFTOVER,
-        LEFTOVER,
-    )
-    yield Damage(
-        "`metadata` missing",
-        partial(_to_metadata, missing),
-        Repaired((RepairKind.MISSING_METADATA,)),
-        Repaired((RepairKind.MISSING_METADATA,)),
-    )
+    yield Damage("newest offsets missing", _to(missing, "offsets", 0), BEFORE, BEFORE,
+                 {"parquet": EMPTIED})  # fmt: skip
+    yield Damage("newest commit missing", _to(missing, "commits", 0), PLANNED_ANEW, BEFORE,
+                 {"realTime": PLANNED_ANEW}, own=None)  # fmt: skip
+    yield Damage("`metadata` missing", partial(_to_metadata, missing), N, N, own=None)
 
 
 def _duplicated() -> Iterator[Damage]:
-    yield Damage(
-        "newest offsets copied as the next",
-        _to(duplicated, "offsets", 0),
-        Repaired((RepairKind.UNCOMMITTED_OFFSETS,)),
-        Repaired(),
-        {"realTime": Repaired((RepairKind.UNCOMMITTED_OFFSETS,))},
-    )
-    yield Damage(
-        "second-newest offsets copied as the newest", _to(duplicated, "offsets", 1),
-        Repaired(), Repaired(), {"state": Repaired(counts_twice=True)},
-    )  # fmt: skip
+    again = N.and_(RepairKind.UNCOMMITTED_OFFSETS)
+    yield Damage("newest offsets copied as the next", _to(duplicated, "offsets", 0), again, N,
+                 {"realTime": again}, own=None)  # fmt: skip
+    yield Damage("second-newest offsets copied as the newest", _to(duplicated, "offsets", 1), N, N,
+                 {"state": Repaired(counts_twice=True)}, own=None)  # fmt: skip
     yield Damage(
         "third-newest offsets copied as the next",
         lambda files, newest: _copied(files, "offsets", newest - 2, newest + 1),
-        BACKWARD,
-        BACKWARD,
-        {"parquet": _emptied(BACKWARD)},
+        Refused(),
+        Refused(),
     )
-    yield Damage(
-        "newest commit copied as the next",
-        _to(duplicated, "commits", 0),
-        COMMIT_AHEAD,
-        COMMIT_AHEAD,
-        {"parquet": _emptied(COMMIT_AHEAD)},
-    )
-    yield Damage(
-        "second-newest commit copied as the newest", _to(duplicated, "commits", 1),
-        Repaired(), Repaired(),
-    )  # fmt: skip
+    yield Damage("newest commit copied as the next", _to(duplicated, "commits", 0), N, N,
+                 {"parquet": N.and_(RepairKind.EMPTY_BATCH)})  # fmt: skip
+    yield Damage("second-newest commit copied as the newest", _to(duplicated, "commits", 1), N, N,
+                 own=None)  # fmt: skip
 
 
 def _copied(files: Contents, log: str, number: int, to: int) -> None:
-    source, target = f"{log}/{number}", f"{log}/{to}"
-    files[target], files[checksum_path(target)] = files[source], files[checksum_path(source)]
+    for source in (f"{log}/{number}", f"{log}/.{number}.crc"):
+        if source in files:
+            files[source.replace(str(number), str(to))] = files[source]
 
 
 def _leftover_files() -> Iterator[Damage]:
     for log in ("offsets", "commits"):
-        unfinished = replace(LEFTOVER, kinds=LEFTOVER.kinds * 2)
         row = "a stale temporary file, with its checksum"
-        yield Damage(f"{row}, in {log}", partial(_temporary, log), unfinished, unfinished, {}, row)
+        yield Damage(
+            f"{row}, in {log}", partial(_temporary, log), LEFTOVER, LEFTOVER, own=None, row=row
+        )
         # The checksum of a file that is written goes with what was there before.
-        next_one = _emptied(LEFTOVER) if log == "commits" else EMPTY
         row = f"a stale `.crc` of the next number in `{log}`"
-        yield Damage(row, partial(_stale, log, 1), LEFTOVER, LEFTOVER, {"parquet": next_one})
-        for row, harm in {
-            "a stale `.crc` of a number far ahead": partial(_stale, log, 50),
-            "the newest `.crc` cut short": partial(_cut, log),
-        }.items():
-            yield Damage(f"{row}, in {log}", harm, LEFTOVER, LEFTOVER, {}, row)
+        next_one: dict[Engine, Outcome] = {"parquet": N.and_(RepairKind.EMPTY_BATCH)}
+        yield Damage(row, partial(_stale, log, 1), N, N, next_one, own=None)
+        row = "a stale `.crc` of a number far ahead"
+        yield Damage(f"{row}, in {log}", partial(_stale, log, 50), N, N, own=None, row=row)
     yield Damage(
         "the newest offsets with the `.crc` of others",
-        lambda files, n: files.update({f"offsets/.{n}.crc": files[f"offsets/.{n - 1}.crc"]}),
-        TORN_BATCH,
-        TORN_BATCH,
-        {"parquet": _emptied(TORN_BATCH)},
-    )
+        lambda files, n: files.update({f"offsets/.{n}.crc": checksum(b"others")}),
+        BEFORE, BEFORE, {"parquet": EMPTIED}, own=None,
+    )  # fmt: skip
 
 
 def _temporary(log: str, files: Contents, newest: int) -> None:
     """Named as Spark names them while it writes."""
     name = f"{newest + 1}.0a1b.tmp"
     files[f"{log}/.{name}"] = files[f"{log}/{newest}"]
-    files[f"{log}/..{name}.crc"] = files[f"{log}/.{newest}.crc"]
+    files[f"{log}/..{name}.crc"] = checksum(files[f"{log}/{newest}"])
 
 
 def _stale(log: str, ahead: int, files: Contents, newest: int) -> None:
-    files[f"{log}/.{newest + ahead}.crc"] = files[f"{log}/.{newest}.crc"]
-
-
-def _cut(log: str, files: Contents, newest: int) -> None:
-    truncated(files, f"{log}/.{newest}.crc")
+    files[f"{log}/.{newest + ahead}.crc"] = checksum(files[f"{log}/{newest}"])
 
 
 def _everything() -> Iterator[Damage]:
@@ -289,8 +246,9 @@ def _everything() -> Iterator[Damage]:
         "all commits missing",
         lambda files, _: _drop(files, "commits/"),
         Refused(),
-        Repaired((RepairKind.LOST_COMMITS,), commits=False),
-        {"realTime": Repaired((RepairKind.LOST_COMMITS, RepairKind.UNCOMMITTED_OFFSETS), back=1)},
+        Repaired(commits=False),
+        {"realTime": Refused()},
+        own=None,
     )
     yield Damage(
         "all offsets missing", lambda files, _: _drop(files, "offsets/"), Refused(), Refused()
@@ -309,8 +267,9 @@ def _zero_all(files: Contents) -> None:
 
 
 TABLE: tuple[Damage, ...] = (
-    Damage("nothing", lambda _, __: None, Repaired(), Repaired()),
+    Damage("nothing", lambda _, __: None, N, N, own=None),
     *_torn(),
+    *_of_no_use(),
     *_missing(),
     *_duplicated(),
     *_leftover_files(),
@@ -332,28 +291,26 @@ TITLES: dict[Engine, str] = {
 def table() -> str:
     """The table of docs/testing.md."""
     rows = [
-        "| damage | " + " | ".join(TITLES[engine] for engine in ENGINES) + " |",
-        "| --- |" + " --- |" * len(ENGINES),
+        "| damage | Penstock's | plain Spark's, continuous | plain Spark's, batches | otherwise |",
+        "| --- | --- | --- | --- | --- |",
         *dict.fromkeys(_row(damage) for damage in TABLE),
     ]
     return "\n".join(rows) + "\n"
 
 
 def _row(damage: Damage) -> str:
-    others = (
-        _words(damage.others[engine]) if engine in damage.others else "as micro-batch"
-        for engine in ENGINES[2:]
-    )
-    cells = (damage.row or damage.name, _words(damage.continuous), _words(damage.micro_batch))
-    return f"| {' | '.join((*cells, *others))} |"
+    others = "; ".join(f"{TITLES[it]}: {_words(of)}" for it, of in damage.others.items())
+    own = "the same" if damage.own is None else _words(damage.own)
+    cells = (damage.row or damage.name, own, _words(damage.continuous))
+    return f"| {' | '.join((*cells, _words(damage.micro_batch), others))} |"
 
 
 def _words(outcome: Outcome) -> str:
     if isinstance(outcome, Refused):
-        return f"**refused**: `{outcome.reason}`"
+        return "**refused**"
     where = f"N - {outcome.back}" if outcome.back else "N"
     if not outcome.commits:
         where = "the newest planned batch"
-    kinds = dict.fromkeys(outcome.kinds)
+    kinds = "".join(f", `{kind}`" for kind in sorted(outcome.kinds))
     twice = ", **counts the records of N twice**" if outcome.counts_twice else ""
-    return f"continues from {where}" + "".join(f", `{kind}`" for kind in kinds) + twice
+    return f"{where}{kinds}{twice}"

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.driver.background import repeat_in_background
-from penstock.driver.checkpoint.file_formats import Files, checksum_path
+from penstock.driver.checkpoint.file_formats import Files
+from penstock.driver.checkpoint.plain_spark import checksum_path
 
 _UNIQUE = re.compile(r"\.[0-9a-f-]{36}\.tmp")
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint.file_formats import Entry, Files, checksum_path
+from penstock.driver.checkpoint.file_formats import Entry, Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.logs import Step, together
+from penstock.driver.checkpoint.plain_spark import checksum_path
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.storage import durable_files
 from penstock.driver.checkpoint.storage.volume import VolumeFiles
@@ -41,6 +42,7 @@ def checksum(content: bytes) -> bytes:
 
 
 def with_checksums(files: Files) -> dict[str, bytes]:
+    """As plain Spark writes them."""
     return {**files} | {checksum_path(path): checksum(content) for path, content in files.items()}
 
 
@@ -51,8 +53,7 @@ def checkpoint(
     files = {"metadata": METADATA}
     files |= {f"commits/{n}": COMMIT for n in commits}
     files |= {f"offsets/{n}": offsets(n) for n in continuous}
-    files |= {f"offsets/{n}": offsets(n, BATCH_LINE) for n in batches}
-    return with_checksums(files)
+    return files | {f"offsets/{n}": offsets(n, BATCH_LINE) for n in batches}
 
 
 def apply_plan(files: Files, repair: RepairPlan) -> dict[str, bytes]:

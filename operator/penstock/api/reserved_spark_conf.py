@@ -56,7 +56,6 @@ RESERVED_CONFS: Mapping[str, str] = {
     ),
     "spark.scheduler.minRegisteredResourcesRatio": "the driver waits for its cores itself",
     "spark.dynamicAllocation.enabled": "the number of executors follows the partitions",
-    "spark.penstock.kafka.enabled": "the driver always reads Kafka with Penstock's data source",
     "spark.speculation": "a continuous task never ends",
     "spark.task.maxFailures": "the driver restarts the query itself",
     "spark.sql.streaming.noDataProgressEventInterval": "an idle query shows by it that it works",

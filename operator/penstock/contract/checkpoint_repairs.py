@@ -20,22 +20,16 @@ class RepairKind(StrEnum):
     METADATA_LINE = "MetadataLine"
     ASYNC_GAP = "AsyncGap"
     EMPTY_BATCH = "EmptyBatch"
-    TORN_FILE = "TornFile"
-    COMMIT_WITHOUT_OFFSETS = "CommitWithoutOffsets"
-    BACKWARD_OFFSETS = "BackwardOffsets"
-    MISSING_OFFSETS = "MissingOffsets"
-    LOST_COMMITS = "LostCommits"
-    LOST_STATE = "LostState"
-    MISSING_METADATA = "MissingMetadata"
+    IMPORTED = "Imported"
 
 
-# Every other kind is damage.
 _CAUSES: Mapping[RepairKind, Cause] = {
     RepairKind.UNCOMMITTED_OFFSETS: Cause.CRASH,
     RepairKind.LEFTOVER_FILE: Cause.CRASH,
     RepairKind.EMPTY_BATCH: Cause.CRASH,
     RepairKind.METADATA_LINE: Cause.SWITCH,
     RepairKind.ASYNC_GAP: Cause.SWITCH,
+    RepairKind.IMPORTED: Cause.SWITCH,
 }
 
 
@@ -50,7 +44,7 @@ class Repair:
     @property
     def cause(self) -> Cause:
         """What made the repair necessary."""
-        return _CAUSES.get(self.kind, Cause.DAMAGE)
+        return _CAUSES[self.kind]
 
 
 def most_severe(repairs: Iterable[Repair]) -> Repair:

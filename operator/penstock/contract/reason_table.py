@@ -390,8 +390,11 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "CheckpointDamaged",
-        "Stalled: the checkpoint does not show how far the stream had come (checkpoints.md).",
-        "Restore the checkpoint, or begin another checkpoint.generation.",
+        "Stalled: a file of the checkpoint is missing or broken, and without it nothing shows how "
+        "far the stream had come (checkpoints.md).",
+        "Restore the checkpoint, or begin another checkpoint.generation at the offsets in "
+        "status.committedOffsets. Look for what has damaged it: a disk, another program, a rule of "
+        "the bucket.",
         CLAIM,
     ),
     Remedy(
@@ -751,8 +754,7 @@ ROWS: tuple[Remedy, ...] = (
         "CheckpointRepaired CheckpointFound",
         "An Event: the driver has repaired the checkpoint, or an earlier stream of this name "
         "has left it.",
-        f"{NOTHING}; after a repair with the cause Damage, check the volume, or who else writes to "
-        "the location in the object store.",
+        f"{NOTHING}.",
         CLAIM,
     ),
 )

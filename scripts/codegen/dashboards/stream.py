@@ -47,8 +47,7 @@ _NOW = Row(
         ),
         Panel(
             "Last commit, failure and repair",
-            "Good: a commit within some intervals while records wait, and no failure since. Damage "
-            "as the cause of a repair is a fault of the volume.",
+            "Good: a commit within some intervals while records wait, and no failure since.",
             (
                 _query(
                     "1000 * max(penstock_stream_last_commit_timestamp_seconds{<stream>})", "commit"

@@ -53,9 +53,7 @@ class Cause(StrEnum):
     CRASH = "Crash"
     """What any crash leaves; nothing is wrong."""
     SWITCH = "Switch"
-    """The trigger was changed, and Spark's other engine writes differently."""
-    DAMAGE = "Damage"
-    """Records of progress were broken or lost. Spark does not do that: check the volume."""
+    """Another trigger was used, or plain Spark, which write differently."""
 
 
 class LastRepair(Report):
@@ -66,8 +64,7 @@ class LastRepair(Report):
     )
     cause: Cause = Field(
         description=(
-            "Crash: what any crash leaves. Switch: the trigger was changed. Damage: records of "
-            "progress were broken or lost, so check the volume."
+            "Crash: what any crash leaves. Switch: another trigger was used, or plain Spark."
         )
     )
     message: Message = Field(description="What was repaired, and from where the stream continues.")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from penstock.api.problem import sentence
-from penstock.api.v1alpha1.status import Cause, Condition
+from penstock.api.v1alpha1.status import Condition
 from penstock.client.cluster_facts import ClusterFacts, StreamFacts
 from penstock.client.doctor.finding import Finding, Severity
 from penstock.client.formatting import age, size
@@ -20,7 +20,6 @@ _STALE_AFTER = timedelta(seconds=30)
 # New numbers may be written so late, beyond the operator's interval.
 _UNSEEN_AFTER = timedelta(minutes=2)
 _RECENT = timedelta(hours=1)
-_RECENT_DAMAGE = timedelta(days=1)
 # A failure comes a little before the stream is not Ready; what failed earlier has passed.
 _SAME_FAILURE = timedelta(seconds=30)
 _NEARLY_FULL = 0.9
@@ -247,12 +246,7 @@ def few_state_partitions(stream: StreamFacts, facts: ClusterFacts) -> Iterator[F
 
 
 def checkpoint(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
-    """Repairs that no crash explains, and a volume that fills."""
-    repair = stream.status.last_repair
-    is_recent = repair is not None and facts.now - repair.time < _RECENT_DAMAGE
-    if repair is not None and is_recent and repair.cause is Cause.DAMAGE:
-        message = f"{age(repair.time, facts.now)} ago the checkpoint was damaged: {repair.message}"
-        yield _from_reason(stream, Severity.WARNING, "CheckpointRepaired", message)
+    """A volume that fills."""
     inside = None if stream.checkpoint_location else stream.inside
     if inside is not None and inside.volume_used_bytes > _NEARLY_FULL * inside.volume_bytes > 0:
         used, total = size(inside.volume_used_bytes), size(inside.volume_bytes)

@@ -46,7 +46,7 @@ LAST_FAILURE = STREAM.gauge(
 )
 LAST_REPAIR = STREAM.gauge(
     "last_repair_timestamp_seconds",
-    "time of the last repair of the checkpoint, with its cause: `Crash`, `Switch` or `Damage`",
+    "time of the last repair of the checkpoint, with its cause: `Crash` or `Switch`",
     *_STREAM,
     "cause",
     unit="seconds since 1970",

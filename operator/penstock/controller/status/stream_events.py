@@ -125,8 +125,7 @@ def _repaired(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:
     repair = after.last_repair
     if repair is None or repair == before.last_repair or repair.cause is Cause.CRASH:
         return []
-    kind: Literal["Normal", "Warning"] = "Warning" if repair.cause is Cause.DAMAGE else "Normal"
-    return [StreamEvent(kind, "CheckpointRepaired", f"{repair.cause}: {repair.message}")]
+    return [StreamEvent("Normal", "CheckpointRepaired", f"{repair.cause}: {repair.message}")]
 
 
 def _without_records(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:

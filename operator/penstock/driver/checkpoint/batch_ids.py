@@ -25,8 +25,6 @@ from penstock.driver.checkpoint.logs import COMMIT, Logs, numbers
 from penstock.driver.failures import CHECKPOINT_DAMAGED, DriverError
 from penstock.driver.kafka.offsets import Offsets
 
-# Spark renames the checksum after its file. (A temporary file was never renamed: a stop leaves it.)
-_CHECKSUM = re.compile(r"(?:offsets|commits)/\.([0-9]+)\.crc")
 _SOURCE = re.compile(r"sources/([0-9]+)/")
 # Formats of Spark's file sink, by their short names. The sink compacts its log with each tenth
 # batch, which fails for good if one before is missing (CompactibleFileStreamLog.compact).
@@ -132,17 +130,8 @@ def refuse_other_records(found: Logs) -> None:
 
 
 def newest_used_id(files: Files) -> int | None:
-    """The newest id of which there is a trace.
-
-    A file can be lost and leave its checksum. A checksum with a number further ahead is not
-    Spark's.
-    """
-    newest = max(numbers(files, "offsets") | numbers(files, "commits"), default=None)
-    checksums = {int(found[1]) for path in files if (found := _CHECKSUM.fullmatch(path))}
-    following = 0 if newest is None else newest + 1
-    while following in checksums:
-        newest, following = following, following + 1
-    return newest
+    """The newest id of which there is a trace."""
+    return max(numbers(files, "offsets") | numbers(files, "commits"), default=None)
 
 
 def _first_entry(

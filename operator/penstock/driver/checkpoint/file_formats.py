@@ -1,17 +1,13 @@
-"""The formats of the files in Spark's checkpoint, and whether a file is whole. Pure functions.
+"""The formats of the files in Spark's checkpoint. Pure functions.
 
-A file is written as `.N.<uuid>.tmp`, then renamed. Those of connector/ are synced, and have no
-checksum: a crash leaves whole files, some of them under temporary names. Spark's own file managers
-sync nothing, and rename a checksum after each file, `.N.crc` (Hadoop's ChecksumFileSystem; measured
-with strace, Spark 4.2): there a crash of the machine may leave a part of a file.
+A file is written as `.N.<uuid>.tmp`, synced and renamed (connector/): a crash leaves whole files,
+some of them under temporary names.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import struct
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -23,8 +19,6 @@ Files = Mapping[str, bytes]
 
 EMPTY_METADATA_LINE = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
-_CHECKSUM = re.compile(r"\.(?P<of>.+)\.crc")
-_CHECKSUM_MAGIC = b"crc\x00"
 _VERSION = re.compile(r"v[0-9]+")
 
 
@@ -182,34 +176,6 @@ def is_object(line: str) -> bool:
         return isinstance(json.loads(line), dict)
     except ValueError:
         return False
-
-
-def checksum_path(path: str) -> str:
-    """The path of a file's checksum."""
-    folder, slash, name = path.rpartition("/")
-    return f"{folder}{slash}.{name}.crc"
-
-
-def checked_file(path: str) -> str | None:
-    """The file that a checksum belongs to.
-
-    None for a temporary file, and for the checksum of one.
-    """
-    folder, slash, name = path.rpartition("/")
-    match = _CHECKSUM.fullmatch(name)
-    return None if match is None or match["of"].startswith(".") else f"{folder}{slash}{match['of']}"
-
-
-def fits(checksum: bytes, content: bytes) -> bool | None:
-    """Whether a checksum is that of the content; None if it is not whole."""
-    if checksum[:4] != _CHECKSUM_MAGIC or len(checksum) < 8:
-        return None
-    chunk: int = struct.unpack_from("!i", checksum, 4)[0]
-    if chunk <= 0 or len(checksum) != 8 + 4 * -(-len(content) // chunk):
-        return None
-    starts = range(0, len(content), chunk)
-    sums = (struct.pack("!I", zlib.crc32(content[at : at + chunk])) for at in starts)
-    return checksum[8:] == b"".join(sums)
 
 
 def _is_offset(line: str) -> bool:

@@ -35,9 +35,10 @@ from penstock.driver.checkpoint.notes import (
     SinkBatches,
     Transactions,
 )
+from penstock.driver.checkpoint.plain_spark import imported
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.checkpoint.state_versions import Store, is_other_version, version_of
+from penstock.driver.checkpoint.state_versions import Store, is_other_version
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.checkpoint.storage.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import CHECKPOINT_DAMAGED, CHECKPOINT_FULL, DriverError
@@ -46,8 +47,6 @@ from penstock.driver.kafka.transactions import TransactionNames
 
 # The first file of a source's log, its checksum, and their temporary files.
 _FIRST = re.compile(r"0$|\.\.?0\.")
-# Of each store: more than Spark commits from one snapshot to the next, unless batches are short.
-_CHECKED_VERSIONS = 20
 # The step has a minute.
 _REMOVING_SECONDS = 20.0
 # Written and removed before each start.
@@ -116,27 +115,14 @@ class CheckpointFolder:
 
     def _state_stores(self, partitions: Iterable[str]) -> list[Store]:
         """The stores of the state; none if they are in another format than is known here."""
-        versions: dict[str, dict[str, int]] = {}
+        stores = []
         for partition in sorted(partitions):
-            of_partition = {}
-            for store in (partition, *(f"{partition}/{n}" for n in self.files.folders(partition))):
-                names = self.files.names(store)
+            for path in (partition, *(f"{partition}/{n}" for n in self.files.folders(partition))):
+                names = self.files.names(path)
                 if any(map(is_other_version, names)):
                     return []
-                if found := {name: n for name in names if (n := version_of(name)) is not None}:
-                    of_partition[store] = found
-            versions |= of_partition or {partition: {}}
-        recent = {
-            f"{store}/{name}"
-            for store, files in versions.items()
-            for name, number in files.items()
-            if number > max(files.values()) - _CHECKED_VERSIONS
-        }
-        cut = recent - self.files.whole(recent)
-        return [
-            Store(store, {name: f"{store}/{name}" not in cut for name in files})
-            for store, files in versions.items()
-        ]
+                stores.append(Store(path, names))
+        return stores
 
     def _remove_left(self, files: Files, partitions: Iterable[str]) -> None:
         """Removes partitions of the state that no batch has, or has any more.
@@ -327,7 +313,7 @@ class CheckpointFolder:
         None if there is neither. Raises CheckpointDamaged if the logs do not show it.
         """
         with self.files.errors():
-            files = self._read()
+            files = imported(self._read())
         found = Logs.read(files)
         if found.epoch is not None:
             return found.offsets[found.epoch].offsets
@@ -345,7 +331,7 @@ class CheckpointFolder:
         if known is None or place not in known.places:
             return None
         with self.files.errors():
-            return newest_used_id(self._read())
+            return newest_used_id(imported(self._read()))
 
     def continue_after(self, used: int, query: LogShape) -> None:
         """Makes the next batch the one after `used`, which the sink knows from elsewhere.
@@ -361,7 +347,7 @@ class CheckpointFolder:
             self.notes.write(replace(notes, sink_batches=known))
         wanted = beyond(found, used, query, notes.first_offsets)
         with self.files.errors():
-            self._execute(diff(files, found, repair.with_metadata(files, wanted)))
+            self._execute(diff(files, found, repair.with_metadata(wanted)))
 
     def transaction_names(self, namespace: str, name: str) -> TransactionNames:
         """The names of the stream's transactions with this checkpoint; raises CheckpointDamaged.

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.driver.checkpoint.file_formats import (
     Entry,
     Files,
-    checked_file,
-    checksum_path,
-    fits,
     initial_offsets,
     is_commit,
     is_metadata,
@@ -23,8 +20,8 @@ METADATA = "metadata"
 # A commit without a watermark (CommitLog, version 1).
 COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
 
-# All that a repair may write or remove, beside checksums and temporary files.
-_FILE = re.compile(r"metadata|(offsets|commits)/[0-9]+|sources/[0-9]+/0")
+# All that a repair may write or remove, beside temporary files and what an import removes.
+LOG_FILE = re.compile(r"metadata|(offsets|commits)/[0-9]+|sources/[0-9]+/0")
 _DRAFT = re.compile(r"(.*/)?\.[^/]+\.tmp(\.crc)?")
 _INITIAL_OFFSETS = re.compile(r"sources/([0-9]+)/0")
 # Another source's log, such as rate's start time, or the files of a file source.
@@ -49,28 +46,20 @@ class Logs:
 
         An initial offsets file is not judged if it may be that of another source.
         """
-        intact = {
-            path: content
-            for path, content in files.items()
-            if fits(files.get(checksum_path(path), b""), content) is not False
-        }
-        entries = {n: Entry.parse(intact[f"offsets/{n}"]) for n in numbers(intact, "offsets")}
+        entries = {n: Entry.parse(files[f"offsets/{n}"]) for n in numbers(files, "offsets")}
         offsets = {n: entry for n, entry in entries.items() if entry is not None}
-        commits = {n: intact[f"commits/{n}"] for n in numbers(intact, "commits")}
+        commits = {n: files[f"commits/{n}"] for n in numbers(files, "commits")}
         known = offsets[max(offsets)].kafka if offsets else ()
         initial = {}
         for path in filter(_INITIAL_OFFSETS.fullmatch, files):
             n, content = int(path.split("/")[1]), files[path]
             is_other = known[n] is None if n < len(known) else _OTHER_LOG.fullmatch(content)
-            is_whole = path in intact and initial_offsets(content) is not None
-            if is_whole or is_other or not is_kafka:
+            if initial_offsets(content) is not None or is_other or not is_kafka:
                 initial[n] = content
         return cls(
             offsets,
             {n: commit for n, commit in commits.items() if is_commit(commit)},
             initial,
-            # Whatever its checksum says: with another id a sink such as Delta's would take a batch
-            # that runs again for another one.
             files[METADATA] if is_metadata(files.get(METADATA, b"")) else None,
         )
 
@@ -154,9 +143,6 @@ def diff(files: Files, found: Logs, wanted: Logs) -> tuple[Step, ...]:
     - The newest offsets are emptied before they change, unless they are committed. An empty file
       counts as torn, and its number as used: so an interrupted repair leaves neither offsets that
       look whole nor none at all.
-    - Files are removed before their checksums. Otherwise a file that only its checksum shows to be
-      damaged would look intact after a power cut in between. A damaged one is removed before
-      another is written, because its checksum goes first then.
     - Offsets are written before their commits.
     """
     old, new = found.files, wanted.files
@@ -171,16 +157,22 @@ def diff(files: Files, found: Logs, wanted: Logs) -> tuple[Step, ...]:
         first[f"offsets/{newest}"] = b""
     removed = [
         path
-        for path in sorted(filter(_FILE.fullmatch, files), key=_newest_commit_first)
+        for path in sorted(filter(LOG_FILE.fullmatch, files), key=_newest_commit_first)
         if not (path in old and path in new) and path not in first
     ]
-    after = {path: files[path] for path in files if path not in removed} | changed
-    hidden = [path for path in sorted(files, reverse=True) if _is_leftover(files, path, after)]
+    drafts = filter(_DRAFT.fullmatch, sorted(files, reverse=True))
     return (
         *first.items(),
-        *((path, None) for path in (*removed, *hidden)),
+        *((path, None) for path in (*removed, *drafts)),
         *((path, content) for path, content in changed.items() if first.get(path) != content),
     )
+
+
+def after(files: Files, steps: Iterable[Step]) -> Files:
+    """The files that there are after these steps."""
+    changed = dict(steps)
+    kept = {path: content for path, content in files.items() if path not in changed}
+    return kept | {path: content for path, content in changed.items() if content is not None}
 
 
 def together(step: Step) -> tuple[str, str]:
@@ -203,11 +195,3 @@ def numbers(files: Files, log: str) -> set[int]:
 def _newest_commit_first(path: str) -> tuple[str, int]:
     log, _, number = path.rpartition("/")
     return log, -int(number) if number.isdecimal() else 0
-
-
-def _is_leftover(files: Files, path: str, after: Files) -> bool:
-    """Whether it is a temporary file, or a checksum that fits no file that there is `after`."""
-    of = checked_file(path)
-    if of is None:
-        return _DRAFT.fullmatch(path) is not None
-    return of not in after or not fits(files[path], after[of])

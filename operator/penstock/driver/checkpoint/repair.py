@@ -3,12 +3,10 @@
 The files that are found are parsed once, each repair is a function from logs to the logs that are
 wanted, and their difference is the plan (logs.py).
 
-Two facts about ContinuousExecution require repairs before each start (measured, Spark 4.2;
-docs/checkpoints.md has the layout). A start continues from the newest commit, and Spark keeps and
-never overwrites an `offsets/N` without a commit, so the next run would commit its own epoch N under
-offsets that it has not reached: lost records. And with Spark's own file manager a leftover
-`commits/.N.crc` makes the commit of N fail in an endpoint that swallows the error: the query runs
-on and never commits again.
+ContinuousExecution requires a repair before each start (measured, Spark 4.2; docs/checkpoints.md
+has the layout). A start continues from the newest commit, and Spark keeps and never overwrites an
+`offsets/N` without a commit, so the next run would commit its own epoch N under offsets that it has
+not reached: lost records.
 
 The micro-batch engine writes `offsets/N` after batch N - 1, and a restart runs batch N again with
 the same offsets, so these are kept. The real-time engine writes `offsets/N` when batch N is done,
@@ -33,8 +31,9 @@ it is planned: spark/query.py.)
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1 import StreamSpec
@@ -45,11 +44,10 @@ from penstock.driver.checkpoint.file_formats import (
     EMPTY_METADATA_LINE,
     Entry,
     Files,
-    checked_file,
-    checksum_path,
 )
-from penstock.driver.checkpoint.logs import COMMIT, METADATA, Logs, Step, diff, numbers
-from penstock.driver.checkpoint.state_versions import Store, newest_loadable, not_loadable
+from penstock.driver.checkpoint.logs import METADATA, Logs, Step, after, diff, numbers
+from penstock.driver.checkpoint.plain_spark import import_steps
+from penstock.driver.checkpoint.state_versions import Store
 from penstock.driver.failures import CHECKPOINT_DAMAGED, DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
@@ -99,14 +97,15 @@ def plan(
     CheckpointOfAnotherMode if this spec cannot continue.
     """
     mode, is_kafka = spec.trigger.mode, spec.source.kafka is not None
+    importing = import_steps(files, is_kafka=is_kafka)
+    files = after(files, importing)
     found = Logs.read(files, is_kafka=is_kafka)
+    _refuse_damage(files, found)
     may_start_over = first is not None and not state and not keep_ids
     # Transactions know what is written, so a batch may run again with other records: one that takes
     # too long for a transaction would else run again for ever.
     keeps_plans = not (mode.has_long_running_tasks or spec.sink.exactly_once)
-    wanted = _continue(
-        files, found, keeps_plans=keeps_plans, may_start_over=may_start_over, state=state
-    )
+    wanted = _continue(files, found, keeps_plans=keeps_plans, may_start_over=may_start_over)
     if not keep_ids:
         wanted = _without_other_partitions(wanted, spec)
     if state and wanted.epoch is not None and not execution_of(spec).in_batches:
@@ -115,10 +114,7 @@ def plan(
         _refuse_other_format(wanted.offsets[wanted.epoch], spec)
     removed: tuple[Step, ...] = ()
     wanted, undone = _without_repartition(wanted)
-    lost = _lost(stores, wanted)
-    if lost:
-        wanted = _with_whole_state(wanted, lost, stores, spec, keep_ids=keep_ids)
-    if lost or undone or _has_later_state(stores, wanted):
+    if undone or _has_later_state(stores, wanted):
         removed = _made_again(found, wanted, stores)
     if keep_ids:
         # No sink gets the batch of a repartition.
@@ -127,13 +123,14 @@ def plan(
     if mode is not Mode.CONTINUOUS:
         wanted = _with_metadata_lines(wanted)
         if mode is not Mode.ASYNC:
-            wanted = _without_gap(files, wanted)
-    wanted = with_metadata(files, wanted)
+            wanted = _without_gap(wanted)
+    wanted = with_metadata(wanted)
     steps = _steps(files, found, wanted, removed)
+    made = (Repair(RepairKind.IMPORTED, path) for path, _ in importing)
     return RepairPlan(
-        steps,
+        (*importing, *steps),
         wanted.epoch,
-        (*_removals(files, found, wanted, steps), *wanted.added),
+        (*made, *_removals(files, found, steps, dict(importing)), *wanted.added),
         wanted.after,
         first_start=is_new(files),
     )
@@ -144,27 +141,57 @@ def is_new(files: Files) -> bool:
     return not numbers(files, "commits") and not numbers(files, "offsets")
 
 
-def _continue(
-    files: Files, found: Logs, *, keeps_plans: bool, may_start_over: bool, state: bool
-) -> Logs:
+def _refuse_damage(files: Files, found: Logs) -> None:
+    """Raises for what neither Spark nor a crash leaves, since connector/ writes files whole.
+
+    Only what Spark reads is looked at. An import leaves empty files, and so do an interrupted
+    repair and a driver that has written too late (object_store.py): their numbers count as used.
+    """
+    last, whole = -1 if found.epoch is None else found.epoch, found.files
+    broken = [
+        path
+        for path, content in files.items()
+        if content
+        and path not in whole
+        and (path == METADATA or _number_in_log(path, last) or path.startswith("sources/"))
+    ]
+    alone = [f"commits/{n}" for n in found.commits if n > last]
+    planned = sorted(n for n in found.offsets if n > last)
+    ordered = [*([last] if found.epoch is not None else []), *planned]
+    back = [
+        f"offsets/{later}"
+        for before, later in pairwise(ordered)
+        if found.offsets[later].moves_back(found.offsets[before])
+    ]
+    damaged = sorted({*broken, *alone, *back})
+    if damaged:
+        raise DriverError(
+            Failure(
+                CHECKPOINT_DAMAGED,
+                f"{', '.join(damaged)}: damaged, or without the file that belongs to it. A disk or "
+                f"a person has done that, and no crash. {REMEDIES[CHECKPOINT_DAMAGED].action}",
+                permanent=True,
+                recoverable=True,
+            )
+        )
+
+
+def _number_in_log(path: str, least: int) -> bool:
+    log, _, name = path.rpartition("/")
+    return log in ("offsets", "commits") and name.isdecimal() and int(name) >= least
+
+
+def _continue(files: Files, found: Logs, *, keeps_plans: bool, may_start_over: bool) -> Logs:
     """Without what a start could not continue from, or would skip records with."""
-    epoch, planned = found.epoch, _planned_batches(files, found, state=state)
-    if epoch is None and not planned and not (may_start_over and 0 in numbers(files, "offsets")):
+    planned = _planned_batches(files, found) if keeps_plans else set[int]()
+    starts_over = may_start_over and 0 in numbers(files, "offsets")
+    if found.epoch is None and not planned and not starts_over:
         refuse_to_start_over(files)
-    lost_commits = epoch is None and max(planned, default=0) > 0
-    done: dict[int, bytes] = {}
-    if not keeps_plans:
-        if lost_commits and len(planned) > 1:  # the newest shows that the one before it is done
-            epoch = sorted(planned)[-2]
-            done = {epoch: COMMIT}
-        planned = set()
-    last = -1 if epoch is None else epoch
+    last = -1 if found.epoch is None else found.epoch
     offsets = {n: entry for n, entry in found.offsets.items() if n <= last or n in planned}
     # Older commits without offsets are kept: Spark purges offsets first.
-    commits = {n: commit for n, commit in found.commits.items() if n <= last} | done
-    lost = Repair(RepairKind.LOST_COMMITS, f"commits/{epoch}" if done else "commits")
-    added = (lost,) if lost_commits else ()
-    return replace(found, offsets=offsets, commits=commits, added=added)
+    commits = {n: commit for n, commit in found.commits.items() if n <= last}
+    return replace(found, offsets=offsets, commits=commits)
 
 
 def _without_other_partitions(wanted: Logs, spec: StreamSpec) -> Logs:
@@ -191,8 +218,7 @@ def _without_repartition(wanted: Logs) -> tuple[Logs, Collection[str]]:
     before, planned = (wanted.offsets[n].shuffle_partitions for n in (epoch, newest))
     if before is None or planned is None or before == planned:
         return wanted, ()
-    path = f"offsets/{newest}"
-    return wanted.up_to(epoch), (path, checksum_path(path))
+    return wanted.up_to(epoch), (f"offsets/{newest}",)
 
 
 def without_plan(files: Files, stores: Collection[Store]) -> tuple[Step, ...]:
@@ -209,49 +235,6 @@ def _steps(files: Files, found: Logs, wanted: Logs, removed: tuple[Step, ...]) -
     gone = dict(removed)
     left = {path: content for path, content in files.items() if path not in gone}
     return (*removed, *diff(left, found, wanted))
-
-
-def _lost(stores: Collection[Store], wanted: Logs) -> list[Store]:
-    """The stores that lack the state of the newest commit."""
-    if wanted.epoch is None:
-        return []
-    return not_loadable(stores, wanted.epoch, wanted.offsets[wanted.epoch].shuffle_partitions)
-
-
-def _with_whole_state(
-    wanted: Logs,
-    lost: Sequence[Store],
-    stores: Collection[Store],
-    spec: StreamSpec,
-    *,
-    keep_ids: bool,
-) -> Logs:
-    """Up to the newest batch whose state can be loaded: those after it run again.
-
-    Raises CheckpointDamaged if there is none, or if they cannot run again.
-    """
-    done = wanted.offsets.keys() & wanted.commits.keys()
-    batches = {n: wanted.offsets[n].shuffle_partitions for n in done}
-    target = newest_loadable(stores, batches)
-    why = ""
-    if target is None:
-        why = "that of no earlier batch is whole in every partition"
-    elif spec.source.kafka is None:
-        why = "the source cannot send the records of the batches since then again"
-    elif keep_ids:
-        why = "the sink may know the batches since then, and would skip them if they ran again"
-    if target is None or why:
-        raise DriverError(
-            Failure(
-                CHECKPOINT_DAMAGED,
-                f"The state of the newest batch is not whole ({lost[0].path}), and {why}. "
-                f"{REMEDIES[CHECKPOINT_DAMAGED].action}",
-                permanent=True,
-                recoverable=True,
-            )
-        )
-    added = (Repair(RepairKind.LOST_STATE, store.path) for store in lost)
-    return replace(wanted.up_to(target), added=(*wanted.added, *added))
 
 
 def _has_later_state(stores: Collection[Store], wanted: Logs) -> bool:
@@ -275,29 +258,23 @@ def _made_again(found: Logs, wanted: Logs, stores: Collection[Store]) -> tuple[S
     return tuple((path, None) for path in (*state, *plans))
 
 
-def _planned_batches(files: Files, found: Logs, *, state: bool) -> set[int]:
+def _planned_batches(files: Files, found: Logs) -> set[int]:
     """The batches after the last commit that the micro-batch engine can run again as planned.
 
-    Batch N runs after N - 1. So these are the batches in rising order up to the first file that is
-    damaged, was written by the continuous engine, or moves backward; or that begins where missing
-    offsets ended. Async progress tracking skips numbers, but keeps no state, and commits nothing
-    without its offsets.
+    Batch N runs after N - 1, so these are the batches in rising order up to the first that is not
+    whole, or that the continuous engine has written. Async progress tracking skips numbers.
 
     Without any commit, the newest offsets still show that all earlier batches are done. They are
     kept if they belong to the first batch, or if the offsets before them are known.
     """
-    epoch, kept, commits = found.epoch, set[int](), numbers(files, "commits")
-    before = None if epoch is None else found.offsets[epoch]
+    epoch, kept = found.epoch, set[int]()
     for n in sorted(n for n in numbers(files, "offsets") if epoch is None or n > epoch):
         entry = found.offsets.get(n)
-        if entry is None or entry.is_continuous or (before and entry.moves_back(before)):
+        if entry is None or entry.is_continuous:
             if epoch is None:
                 continue
             break
-        if before and n - 1 not in found.offsets and (state or n - 1 in commits):
-            break
         kept.add(n)
-        before = entry
     return set() if epoch is None and len(kept) == 1 and 0 not in kept else kept
 
 
@@ -357,7 +334,7 @@ def _with_metadata_lines(wanted: Logs) -> Logs:
     return wanted.writing(lines, RepairKind.METADATA_LINE)
 
 
-def _without_gap(files: Files, wanted: Logs) -> Logs:
+def _without_gap(wanted: Logs) -> Logs:
     """Adds the predecessor of the newest offsets, with the offsets from before the gap.
 
     If the newest offsets are committed, Spark reads the predecessor and does not use it. If they
@@ -371,47 +348,32 @@ def _without_gap(files: Files, wanted: Logs) -> Logs:
     if newest == 0 or newest - 1 in wanted.offsets:
         return wanted
     before = max((n for n in wanted.offsets if n < newest), default=newest)
-    # Async tracking never commits a batch without offsets, so a commit here means damage.
-    damaged = f"commits/{newest - 1}" in files
-    kind = RepairKind.MISSING_OFFSETS if damaged else RepairKind.ASYNC_GAP
-    return wanted.writing({newest - 1: wanted.offsets[before]}, kind)
+    return wanted.writing({newest - 1: wanted.offsets[before]}, RepairKind.ASYNC_GAP)
 
 
-def with_metadata(files: Files, wanted: Logs) -> Logs:
-    """With metadata, if Spark would refuse to start without it.
+def with_metadata(wanted: Logs) -> Logs:
+    """With metadata: Spark refuses logs without (STREAMING_CHECKPOINT_MISSING_METADATA_FILE).
 
-    Spark cannot read broken metadata, and refuses logs without metadata
-    (STREAMING_CHECKPOINT_MISSING_METADATA_FILE). It contains only the query's id, which is derived
-    from the other files, so that a repeated repair writes the same id.
+    It contains only the query's id, which is derived from the other files, so that a repeated
+    repair writes the same id.
     """
     others = wanted.files.values()
     if wanted.metadata is not None or not others:
         return wanted
     made = f'{{"id":"{uuid.uuid5(_QUERIES, b"".join(others).hex())}"}}'.encode()
-    added = () if METADATA in files else (Repair(RepairKind.MISSING_METADATA, METADATA),)
-    return replace(wanted, metadata=made, added=(*wanted.added, *added))
+    return replace(wanted, metadata=made)
 
 
-def _removals(files: Files, found: Logs, wanted: Logs, steps: Collection[Step]) -> Iterator[Repair]:
-    """Why files that were found are not kept."""
-    last = max(wanted.offsets, default=-1)
-    # Those whose state is lost: that is said in one.
-    done = {n for n in found.offsets.keys() & found.commits.keys() if n > last}
-    touched, whole, kept = dict(steps), found.files, wanted.files
-    for path in filter(files.__contains__, touched):
-        log, _, name = path.rpartition("/")
-        if name.startswith("."):
-            if checked_file(path) not in touched:
-                yield Repair(RepairKind.LEFTOVER_FILE, path)
-        elif path not in whole:
-            yield Repair(RepairKind.TORN_FILE, path)
-        elif log and int(name) in done:
+def _removals(
+    files: Files, found: Logs, steps: Collection[Step], imported: Collection[str]
+) -> Iterator[Repair]:
+    """Why files that were found are not kept; those `imported` are told of already."""
+    for path, content in steps:
+        if content is not None or path not in files or path in imported:
             continue
-        elif log == "commits":
-            yield Repair(RepairKind.COMMIT_WITHOUT_OFFSETS, path)
-        elif 0 <= last <= int(name) and found.offsets[int(name)].moves_back(wanted.offsets[last]):
-            yield Repair(RepairKind.BACKWARD_OFFSETS, path)
-        elif path not in kept:
+        if path not in found.files:
+            yield Repair(RepairKind.LEFTOVER_FILE, path)
+        else:
             yield Repair(RepairKind.UNCOMMITTED_OFFSETS, path)
 
 

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from prometheus_client import start_http_server
 
-from penstock.api.v1alpha1.status import Cause, Condition, LastRepair, StreamStatus
+from penstock.api.v1alpha1.status import Condition, LastFailure, StreamStatus
 from penstock.cluster.kinds import Key
 from penstock.controller.metrics import OperatorMetrics
 from penstock.controller.work_queue import WorkQueue
@@ -70,14 +70,14 @@ def _closed(*servers: BaseServer) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def exporters() -> Iterator[tuple[int, int]]:
-    """The ports of an operator and a driver, whose stream is stalled, late, and was repaired."""
+    """The ports of an operator and a driver, whose stream is stalled and late, and lost records."""
     operator, driver = OperatorMetrics(), Metrics()
     driver.set_lag_seconds(1000.0)
     status = StreamStatus(
         conditions=[_condition("Ready", "True", "Running"), _condition("Stalled", "True", "Why")],
         mode="Continuous",
         last_commit_time=NOW,
-        last_repair=LastRepair(reason="Torn", cause=Cause.DAMAGE, message="it", time=NOW),
+        last_failure=LastFailure(reason="DataLoss", message="it", permanent=False, time=NOW),
     )
     operator.take_over(WorkQueue())
     operator.show(Key("shop", "flags"), status, 1.0)
@@ -119,11 +119,11 @@ def test_an_alert_about_a_stream_has_its_labels_and_its_runbook(running: Prometh
     """Those of the stream, although the operator exports it."""
 
     def firing() -> list[dict[str, Any]]:
-        return [e for e in running.alerts("PenstockCheckpointDamaged") if e["state"] == "firing"]
+        return [e for e in running.alerts("PenstockRecordsLost") if e["state"] == "firing"]
 
     (alert,) = wait_for("the alert", firing)
     assert alert["labels"].items() >= LABELS.items()
-    assert alert["annotations"]["summary"] == "The checkpoint of shop/flags was damaged"
+    assert alert["annotations"]["summary"] == "Kafka deleted records before shop/flags read them"
     assert (RUNBOOKS / alert["annotations"]["runbook_url"].rpartition("/")[2]).exists()
 
 

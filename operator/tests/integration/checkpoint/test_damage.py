@@ -1,4 +1,5 @@
-"""Restarts real checkpoints of each engine after every damage in checkpoint_damage.py.
+"""Restarts real checkpoints of plain Spark, of each engine, after every damage in the table of
+checkpoint_damage.py. What Penstock has written it refuses, or repairs to the same files.
 
 One run for each engine leaves a checkpoint, and records that it has not read. Each row damages a
 copy, which the driver's own steps repair. Spark sees only the files after that, so rows that leave
@@ -141,7 +142,7 @@ def repair(
         assert raised.value.failure.reason == outcome.reason, damage.name
         return None
     done = folder_at(path).repair(stream.spec)
-    assert Counter(repair.kind for repair in done.repairs) == Counter(outcome.kinds), damage.name
+    assert {it.kind for it in done.repairs} == outcome.kinds | {RepairKind.IMPORTED}, damage.name
     wanted = newest(run.files) - outcome.back if outcome.commits else None
     assert done.epoch == wanted, damage.name
     after = read(path)
@@ -204,6 +205,6 @@ def read_after(entry: bytes, engine: Engine, run: Run) -> Counter[int]:
     )
 
 
-def _kinds(row: Damage, engine: Engine) -> tuple[RepairKind, ...]:
+def _kinds(row: Damage, engine: Engine) -> frozenset[RepairKind]:
     outcome = row.outcome(engine)
-    return outcome.kinds if isinstance(outcome, Repaired) else ()
+    return outcome.kinds if isinstance(outcome, Repaired) else frozenset()

@@ -132,31 +132,6 @@ def test_a_kill_undoes_what_was_done_of_it(
     assert partitions() == (wanted or 4)
 
 
-def test_lost_state_is_looked_for_in_the_partitions_of_its_batch(
-    topics: Topics, jvm: Jvm, tmp_path: Path
-) -> None:
-    """Partitions that a batch does not have are not missed; what it has lost is found."""
-    source, sink = topics.make(), topics.make(1)
-    for sends, partitions in enumerate([8, 3], 1):
-        topics.send(source, NUMBERS)
-        with running(flow(topics, source, sink, partitions), jvm, tmp_path) as it:
-            it.wait_committed(sends * len(NUMBERS))
-            before = it.last.epoch
-    assert state_partitions(tmp_path) == 8
-    assert before is not None
-    newest = max(
-        [*(tmp_path / "state/0/1").glob("*.changelog"), *(tmp_path / "state/0/1").glob("*.zip")],
-        key=lambda file: int(file.stem),
-    )
-    newest.unlink()
-    topics.send(source, NUMBERS)
-    with running(flow(topics, source, sink, 3), jvm, tmp_path) as it:
-        it.wait_committed(3 * len(NUMBERS))
-        assert it.last.last_repair is not None
-        assert it.last.last_repair.reason == "LostState"
-    assert topics.last_values(sink) == dict.fromkeys(NUMBERS, 3)
-
-
 @pytest.mark.parametrize(
     ("transform", "conf", "why"),
     [

@@ -27,7 +27,7 @@ from penstock.driver.jvm import ENV_JAVA_OPTIONS
 from testkit.driver.class_archive import driver_environment
 from testkit.kafka.jars import connector_jars, kafka_jars
 from testkit.kafka.topics import Topics
-from testkit.streams.examples import FOLDER, consume
+from testkit.streams.examples import FOLDER, consume, produce
 from testkit.streams.streams import AVAILABLE_NOW, kafka_sink, kafka_source, stream
 from testkit.wait import PATIENCE_SECONDS, wait_for
 
@@ -228,6 +228,53 @@ def test_brokers_out_of_reach_are_said_with_the_way_out(
         assert "--with-kafka" in running.wait("hint", "cause")["cause"]
         assert "bootstrap.servers. The name server" in running.wait("failure", "cause")["cause"]
         running.interrupt()
+
+
+# docs/how-to/from-spark-submit.md, with a state.
+_PLAIN_SPARK = """
+import sys
+from pyspark.sql import SparkSession
+jars, bootstrap, source, sink, checkpoint = sys.argv[1:]
+spark = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.driver.extraClassPath", jars)
+    .config("spark.sql.shuffle.partitions", "3")
+    .getOrCreate()
+)
+read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+read = read.option("subscribe", source).option("startingOffsets", "earliest").load()
+counts = read.groupBy("value").count().selectExpr("value AS key", "CAST(count AS STRING) AS value")
+write = counts.writeStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+write = write.option("topic", sink).option("checkpointLocation", checkpoint).outputMode("update")
+write.trigger(availableNow=True).start().awaitTermination()
+"""
+_COUNTS = "SELECT value AS key, CAST(count(*) AS STRING) AS value FROM source GROUP BY value"
+
+
+def test_the_checkpoint_of_plain_spark_goes_on(
+    topics: Topics, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Offsets and state: each count goes on where plain Spark has left it."""
+    source, sink = topics.make(2), topics.make(1)
+    folder = tmp_path / "checkpoint"
+    plain: list[str | Path] = [f"{connector_jars()}/*", topics.bootstrap, source, sink, folder]
+    produce(topics.bootstrap, source, ["a", "b", "a"])
+    subprocess.run([sys.executable, "-c", _PLAIN_SPARK, *plain], check=True, timeout=300)
+    assert sorted(consume(topics.bootstrap, sink)) == [("a", "2"), ("b", "1")]
+    flow = stream(
+        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
+        kafka_sink(topics.bootstrap, topic=sink),
+        transform={"sql": _COUNTS},
+        outputMode="update",
+        trigger=AVAILABLE_NOW,
+    )
+    (tmp_path / "stream.yaml").write_text(flow.to_yaml())
+    produce(topics.bootstrap, source, ["a", "c"])
+    with command(tmp_path, environment, "--checkpoint", folder, "stream.yaml") as running:
+        assert running.process.wait(PATIENCE_SECONDS) == 0, running.log
+    assert "Imported" in running.log
+    assert sorted(consume(topics.bootstrap, sink)[2:]) == [("a", "3"), ("c", "1")]
+    assert not list(folder.glob("*/.*.crc"))
 
 
 # As a shell does: makes the command the foreground process of the terminal, which gets the keys.

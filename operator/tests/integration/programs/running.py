@@ -12,7 +12,6 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from penstock.api.v1alpha1.status import Cause
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.environment import LocalEnvironment
@@ -174,7 +173,6 @@ class Run:
         report = driver.last
         reason = report.last_failure and report.last_failure.reason
         assert reason in (None, "NoProgress"), report.last_failure
-        assert report.last_repair is None or report.last_repair.cause is not Cause.DAMAGE, report
         self._may_repeat |= report.query_restarts > 0
 
     # What it has written.

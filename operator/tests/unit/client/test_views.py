@@ -33,7 +33,7 @@ def failed() -> ClusterFacts:
         reason="TopicMissing", message="The topic in is gone.", permanent=False, time=now
     )
     repair = LastRepair(
-        reason="TornFile", cause=Cause.DAMAGE, message="commits/7 was removed", time=now
+        reason="Imported", cause=Cause.SWITCH, message="commits/7 was removed", time=now
     )
     cluster.report(
         state=QueryState.RESTARTING,
@@ -68,7 +68,7 @@ def test_status_says_all_that_a_person_on_call_asks() -> None:
     assert lines["do"] == "Create the topic, or correct its name."
     assert lines["run"] == "kubectl get cstream flags -n default -o yaml"
     assert lines["checkpoint"].startswith("flags-checkpoint")
-    assert lines["last repair"] == "30s ago: Damage: commits/7 was removed"
+    assert lines["last repair"] == "30s ago: Switch: commits/7 was removed"
     assert "flags-driver-0   Running" in text
 
 
@@ -120,7 +120,7 @@ def test_the_story_is_in_order() -> None:
     assert [each.time for each in found] == sorted(each.time for each in found)
     reasons = [each.reason for each in found]
     assert reasons[0] == "Created"
-    assert {"Running", "TornFile", "TopicMissing"} <= set(reasons)
+    assert {"Running", "Imported", "TopicMissing"} <= set(reasons)
 
 
 @pytest.mark.parametrize(("seconds", "times"), [(0.3, 1), (60, 2)])

@@ -30,9 +30,6 @@ class CheckpointFiles(Protocol):
     def read(self, paths: Iterable[str]) -> dict[str, bytes]:
         """The contents of those of these files that exist."""
 
-    def whole(self, paths: Iterable[str]) -> set[str]:
-        """Those of these files of state that were not cut."""
-
     def write(self, path: str, content: bytes) -> None:
         """Writes or replaces a file, all of it or nothing; lasting once its folder is synced."""
 

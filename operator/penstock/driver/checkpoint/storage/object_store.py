@@ -213,9 +213,6 @@ class ObjectStoreFiles:
     def _is_of_its_offsets(self, number: int) -> bool:
         return bool(self._store.call("isOfItsOffsets", self._folder, number))
 
-    def whole(self, paths: Iterable[str]) -> set[str]:
-        return set(paths)
-
     def write(self, path: str, content: bytes) -> None:
         self._store.call("write", self._path(path), content)
 

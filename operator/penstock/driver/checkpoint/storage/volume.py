@@ -6,12 +6,10 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.driver.checkpoint.state_versions import END_BYTES, is_whole
 from penstock.driver.checkpoint.storage import durable_files
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.environment import Environment
@@ -22,11 +20,6 @@ from penstock.driver.failures import CHECKPOINT_NOT_ACCESSIBLE, DriverError, Fai
 _TICK_SECONDS = 0.05
 _COARSE_TICK_SECONDS = 2.05
 _NANOSECONDS = 1_000_000_000
-# A file server answers each question in a millisecond or more, and there may be thousands.
-_READERS = 16
-
-FileMark = tuple[int, int, int]
-"""Inode, size and time of change: those of another file differ."""
 
 
 class VolumeCheckpoints:
@@ -34,14 +27,13 @@ class VolumeCheckpoints:
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._whole: dict[Path, FileMark] = {}
 
     def generation(self, number: int) -> CheckpointFiles:
-        return VolumeFiles(self._environment.generation(number), self._whole)
+        return VolumeFiles(self._environment.generation(number))
 
     def generations(self) -> dict[int, CheckpointFiles]:
         found = self._environment.generations()
-        return {n: VolumeFiles(path, self._whole) for n, path in found.items()}
+        return {n: VolumeFiles(path) for n, path in found.items()}
 
 
 @dataclass(frozen=True)
@@ -59,11 +51,9 @@ class _Listing:
 class VolumeFiles:
     """The files in a folder. Its logs are not for use by two threads."""
 
-    def __init__(self, path: Path, whole: dict[Path, FileMark] | None = None) -> None:
-        """`whole`: what is known of files that were read before, which is added to."""
+    def __init__(self, path: Path) -> None:
         self.path = path
         self._listed: dict[str, _Listing] = {}
-        self._whole = {} if whole is None else whole
 
     @property
     def location(self) -> str:
@@ -89,27 +79,6 @@ class VolumeFiles:
             except FileNotFoundError:
                 continue
         return found
-
-    def whole(self, paths: Iterable[str]) -> set[str]:
-        """One that was whole, and is the same file, is not read again by this process."""
-        asked = list(paths)
-        with ThreadPoolExecutor(_READERS) as readers:
-            found = zip(asked, readers.map(self._is_whole, asked), strict=True)
-            return {path for path, is_whole in found if is_whole}
-
-    def _is_whole(self, path: str) -> bool:
-        file = self.path / path
-        found = file.stat()
-        mark = (found.st_ino, found.st_size, found.st_mtime_ns)
-        if self._whole.get(file) == mark:
-            return True
-        with file.open("rb") as opened:
-            head = opened.read(END_BYTES)
-            opened.seek(max(0, found.st_size - END_BYTES))
-            if not is_whole(path, head, opened.read()):
-                return False
-        self._whole[file] = mark
-        return True
 
     def write(self, path: str, content: bytes) -> None:
         target = self.path / path

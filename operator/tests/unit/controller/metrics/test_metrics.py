@@ -45,7 +45,7 @@ STATUS = StreamStatus(
         reason="DataLoss", message="gone", permanent=False, time=samples.T0 + timedelta(seconds=5)
     ),
     last_repair=LastRepair(
-        reason="TornFile", cause=Cause.DAMAGE, message="removed", time=samples.T0
+        reason="MetadataLine", cause=Cause.SWITCH, message="removed", time=samples.T0
     ),
 )
 
@@ -77,7 +77,7 @@ def test_what_alerts_need_of_a_stream_comes_from_its_status() -> None:
     assert of_stream(metrics, "commit_interval_seconds") == 2.5
     assert of_stream(metrics, "last_commit_timestamp_seconds") == TIME
     assert of_stream(metrics, "last_failure_timestamp_seconds", reason="DataLoss") == TIME + 5
-    assert of_stream(metrics, "last_repair_timestamp_seconds", cause="Damage") == TIME
+    assert of_stream(metrics, "last_repair_timestamp_seconds", cause="Switch") == TIME
     assert of_stream(metrics, "cores", kind="desired") == 4
     assert of_stream(metrics, "cores", kind="registered") == 3
     assert of_stream(metrics, "restarts_total", level="query") == 0

@@ -330,7 +330,7 @@ def test_events_are_created_for_transitions_only() -> None:
 
 @pytest.mark.parametrize(
     ("cause", "types"),
-    [(Cause.CRASH, []), (Cause.SWITCH, ["Normal"]), (Cause.DAMAGE, ["Warning"])],
+    [(Cause.CRASH, []), (Cause.SWITCH, ["Normal"])],
 )
 def test_a_repaired_checkpoint_gets_an_event_unless_a_crash_was_the_cause(
     cause: Cause, types: list[str]

@@ -70,11 +70,13 @@ def run(files: Files, **more: Any) -> tuple[Files, int | None]:
     return apply_plan(files, repair), repair.epoch
 
 
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "own"])
 @pytest.mark.parametrize("damage", TABLE, ids=lambda each: each.name)
-def test_no_damage_makes_such_a_sink_skip_records(damage: Damage) -> None:
+def test_no_damage_makes_such_a_sink_skip_records(damage: Damage, plain: bool) -> None:
     epochs = range(3, NEWEST + 1)
+    whole = checkpoint(epochs, [], epochs)
     try:
-        after, epoch = run(damage.done_to(checkpoint(epochs, [], epochs), NEWEST))
+        after, epoch = run(damage.done_to(with_checksums(whole) if plain else whole, NEWEST))
     except DriverError:
         return
     # Whatever of the newest batch is lost, the sink may have it, or not.
@@ -97,7 +99,7 @@ def test_a_lost_batch_is_planned_without_records(trace: str) -> None:
     after = apply_plan(whole | {trace: b""}, repair)
     assert after == whole | {"offsets/8": whole["offsets/7"]}
     # A number far ahead is not Spark's, and a stop leaves temporary files.
-    for other in ("offsets/.50.crc", "offsets/.8.0a1b.tmp"):
+    for other in ("offsets/.50.crc", "offsets/.8.0a1b.tmp"):  # the first is plain Spark's
         assert plan(whole | {other: b""}, spec, keep_ids=True).write == {}
 
 
@@ -118,7 +120,7 @@ def test_a_lost_batch_of_a_query_with_state_is_refused() -> None:
     """Spark would not run the empty batch, and would count the records of the lost one twice."""
     whole = checkpoint(range(5), [], range(5))
     with pytest.raises(DriverError, match="count its records twice"):
-        run(whole | {"offsets/4": b""}, state=True)
+        run(with_checksums(whole) | {"offsets/4": b""}, state=True)
     after, epoch = run(whole, state=True)
     assert (epoch, after["offsets/4"]) == (4, whole["offsets/4"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 from functools import partial
 from pathlib import Path
@@ -15,10 +16,7 @@ from penstock.driver.checkpoint.batch_ids import LogShape
 from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.checkpoint.state_versions import is_whole
-from penstock.driver.checkpoint.storage import durable_files, volume
-from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints
-from penstock.driver.environment import LocalEnvironment
+from penstock.driver.checkpoint.storage import durable_files
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import (  # fmt: skip
     BATCH_LINE,
@@ -45,21 +43,24 @@ from testkit.streams.streams import (
 )
 
 DAMAGED: dict[str, Files] = {
-    "crash": checkpoint(range(4), range(5))
+    "crash": checkpoint(range(4), range(5)) | {"offsets/.5.e9b1.tmp": offsets(5)},
+    "crash of plain Spark": with_checksums(checkpoint(range(4), range(5)))
     | with_checksums({"offsets/.5.e9b1.tmp": offsets(5)})
     | {"commits/.4.crc": b"crc"},
-    "damage": checkpoint(range(5), [], range(6))
+    "torn": with_checksums(checkpoint(range(5), [], range(6)))
     | {"metadata": b"", "commits/4": b"", "offsets/2": b"v1", "sources/0/0": INITIAL_OFFSETS[:5]},
     # A changed digit, which only the checksum reveals.
-    "digit": checkpoint(range(5), range(5)) | {"offsets/4": offsets(9)},
-    "digit of a batch": checkpoint(range(5), [], range(5)) | {"offsets/4": offsets(9, BATCH_LINE)},
+    "digit": with_checksums(checkpoint(range(5), range(5))) | {"offsets/4": offsets(9)},
+    "digit of a batch": with_checksums(checkpoint(range(5), [], range(5)))
+    | {"offsets/4": offsets(9, BATCH_LINE)},
     "gap": checkpoint([0, 2, 5], [], [0, 2, 5, 8]),
     "torn predecessor": checkpoint(range(5), range(5)) | {"offsets/3": b""},
     "power cut": checkpoint(range(4), [], range(5)) | {"offsets/4": b""},
-    "first batch": checkpoint([0], [], [0])
+    "first batch": with_checksums(checkpoint([0], [], [0]))
     | {"offsets/0": b""}
     | with_checksums({"sources/0/0": INITIAL_OFFSETS}),
-    "no commits": checkpoint([], [], range(6)) | {"offsets/5": b"", "commits/5": b""},
+    "no commits": with_checksums(checkpoint([], [], range(6)))
+    | {"offsets/5": b"", "commits/5": b""},
 }
 FILES = {"custom": {"format": "x.Y"}}
 TRIGGERS = {
@@ -68,10 +69,16 @@ TRIGGERS = {
     "continuous, a sink that knows ids": CONTINUOUS,
 }  # fmt: skip
 
+# Without commits only a plan of the micro-batch engine shows how far it came: else it is refused.
+CASES = [
+    (damage, trigger)
+    for damage, trigger in itertools.product(DAMAGED, TRIGGERS)
+    if damage != "no commits" or trigger.startswith(("micro-batch", "async"))
+]
+
 
 @pytest.mark.parametrize("torn", [False, True], ids=["between", "within"])
-@pytest.mark.parametrize("trigger", TRIGGERS)
-@pytest.mark.parametrize("damage", DAMAGED)
+@pytest.mark.parametrize(("damage", "trigger"), CASES, ids=map("-".join, CASES))
 def test_the_next_start_completes_an_interrupted_repair(
     damage: str, trigger: str, torn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,7 +189,7 @@ def test_a_repair_is_executed_as_planned(tmp_path: Path) -> None:
     folder = folder_at(tmp_path)
     assert folder.repair(stream().spec).epoch == 2
     assert sorted(path.name for path in (tmp_path / "offsets").iterdir()) == [
-        ".0.crc", ".1.crc", ".2.crc", "0", "1", "2"
+        "0", "1", "2"
     ]  # fmt: skip
     assert folder.progress.committed_epoch() == 2
     assert folder.progress.committed_offsets() == {"in": {0: 20, 1: 14}}
@@ -266,31 +273,3 @@ def test_what_a_division_of_state_has_left_does_not_keep_a_volume_full(
     monkeypatch.setattr(durable_files, "write_draft", full)
     assert folder_at(tmp_path).repair(stream(trigger=MICRO_BATCH).spec).epoch == 1
     assert read(tmp_path).keys() & {*own, left} == {*own}
-
-
-def test_what_was_whole_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A join of streams with 64 partitions has four stores in each: 5,376 files at every start."""
-    reads: list[str] = []
-
-    def count(name: str, head: bytes, end: bytes) -> bool:
-        reads.append(name)
-        return is_whole(name, head, end)
-
-    monkeypatch.setattr(volume, "is_whole", count)
-    files = {
-        f"state/0/{partition}/{store}/{version}.changelog": b"x"
-        for partition in range(64)
-        for store in ("left-keyToNumValues", "left-keyWithIndexToValue", "right-a", "right-b")
-        for version in range(1, 22)
-    }
-    write(checkpoint(range(21), [], range(21)) | files, tmp_path / "0")
-    spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
-    checkpoints = VolumeCheckpoints(LocalEnvironment(tmp_path / "0"))
-    CheckpointFolder(checkpoints.generation(0)).repair(spec)
-    assert len(reads) == 64 * 4 * 20
-    reads.clear()
-    changed = tmp_path / "0/state/0/7/right-a/21.changelog"
-    changed.write_bytes(b"")
-    plan = CheckpointFolder(checkpoints.generation(0)).repair(spec)
-    assert reads == ["state/0/7/right-a/21.changelog"]
-    assert [repair.kind for repair in plan.repairs] == [RepairKind.LOST_STATE]

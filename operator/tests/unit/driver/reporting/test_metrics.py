@@ -77,13 +77,13 @@ def test_failures_restarts_and_repairs() -> None:
     metrics.count_failure("TaskFailed", permanent=False)
     metrics.count_failure("TopicMissing", permanent=True)
     metrics.count_stall_action("NoProgress", "stop_query")
-    metrics.count_repair(RepairKind.TORN_FILE)
+    metrics.count_repair(RepairKind.IMPORTED)
     found = numbers(metrics)
     assert found["restarts_total{level=query,reason=TaskFailed}"] == 1
     assert found["failures_total{permanent=false,reason=TaskFailed}"] == 1
     assert found["failures_total{permanent=true,reason=TopicMissing}"] == 1
     assert found["stall_actions_total{action=stop_query,reason=NoProgress}"] == 1
-    assert found["checkpoint_repairs_total{kind=TornFile}"] == 1
+    assert found["checkpoint_repairs_total{kind=Imported}"] == 1
 
 
 def test_partitions_and_executors_come_and_go() -> None:

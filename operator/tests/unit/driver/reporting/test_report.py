@@ -115,13 +115,13 @@ def test_no_place_for_a_termination_message_is_no_failure(tmp_path: Path) -> Non
 
 def test_a_repair_is_reported_by_its_most_severe_kind() -> None:
     found = [Repair(RepairKind.UNCOMMITTED_OFFSETS, f"offsets/{n}") for n in range(8, 14)]
-    repair = RepairPlan((), 7, (*found, Repair(RepairKind.TORN_FILE, "commits/8")))
+    repair = RepairPlan((), 7, (*found, Repair(RepairKind.IMPORTED, "commits/8")))
     now = datetime.now(UTC)
     assert last_repair(repair, now) == LastRepair(
-        reason="TornFile",
-        cause=Cause.DAMAGE,
+        reason="Imported",
+        cause=Cause.SWITCH,
         message="UncommittedOffsets (offsets/8, offsets/9, offsets/10 and 3 more); "
-        "TornFile (commits/8); the stream continues from epoch 7",
+        "Imported (commits/8); the stream continues from epoch 7",
         time=now,
     )
 

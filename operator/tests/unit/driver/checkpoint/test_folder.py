@@ -273,3 +273,26 @@ def test_what_a_division_of_state_has_left_does_not_keep_a_volume_full(
     monkeypatch.setattr(durable_files, "write_draft", full)
     assert folder_at(tmp_path).repair(stream(trigger=MICRO_BATCH).spec).epoch == 1
     assert read(tmp_path).keys() & {*own, left} == {*own}
+
+
+def test_a_start_reads_no_file_of_the_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A join of two streams with 64 partitions has 5,120 files: reading them took minutes."""
+    write(checkpoint(range(20), [], range(20)), tmp_path)
+    for partition, store in itertools.product(range(64), range(4)):
+        path = tmp_path / "state" / "0" / str(partition) / str(store)
+        path.mkdir(parents=True)
+        for version in range(1, 21):
+            (path / f"{version}.changelog").touch()
+    opened = []
+
+    def read_bytes(path: Path) -> bytes:
+        opened.append(path)
+        with path.open("rb") as file:
+            return file.read()
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    assert folder_at(tmp_path).repair(stream(kafka_source(), trigger=MICRO_BATCH).spec).epoch == 19
+    assert opened
+    assert not [path for path in opened if "state" in path.parts]

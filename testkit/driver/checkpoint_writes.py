@@ -44,10 +44,11 @@ def writes(folder: Path, files: Files) -> list[Write]:
     """
     whole = [path for path in files if not path.rpartition("/")[2].startswith(".")]
     in_order = sorted(whole, key=lambda path: (folder / path).stat().st_mtime_ns)
-    return [write for path in in_order for write in _of(path, files)]
+    return [write for path in in_order for write in writes_of(path, files)]
 
 
-def _of(path: str, files: Files) -> Iterator[Write]:
+def writes_of(path: str, files: Files) -> Iterator[Write]:
+    """The operations that create one of these files."""
     where, slash, name = path.rpartition("/")
     draft = f"{where}{slash}.{name}.tmp"
     yield Create(draft, files[path])

@@ -25,9 +25,9 @@ _CHECKSUM_MAGIC = b"crc\x00"
 
 def import_steps(files: Files, *, is_kafka: bool = True) -> tuple[Step, ...]:
     """The steps after which a checkpoint is as Penstock would have written it; none if it is."""
-    checksums = [path for path in files if checked_file(path) is not None]
-    if not checksums:
+    if not any(path.endswith(".crc") for path in files):
         return ()
+    checksums = [path for path in files if checked_file(path) is not None]
     emptied = dict.fromkeys(sorted(_torn(files, is_kafka=is_kafka)), b"")
     emptied |= {f"offsets/{n}": b"" for n in _lost(files, checksums)}
     return (*emptied.items(), *((path, None) for path in sorted(checksums)))

@@ -45,7 +45,7 @@ from penstock.driver.checkpoint.file_formats import (
     Entry,
     Files,
 )
-from penstock.driver.checkpoint.logs import METADATA, Logs, Step, after, diff, numbers
+from penstock.driver.checkpoint.logs import LOG_FILE, Logs, Step, after, diff, numbers
 from penstock.driver.checkpoint.plain_spark import import_steps
 from penstock.driver.checkpoint.state_versions import Store
 from penstock.driver.failures import CHECKPOINT_DAMAGED, DriverError, Failure
@@ -147,13 +147,13 @@ def _refuse_damage(files: Files, found: Logs) -> None:
     Only what Spark reads is looked at. An import leaves empty files, and so do an interrupted
     repair and a driver that has written too late (object_store.py): their numbers count as used.
     """
+    if not numbers(files, "commits") and max(numbers(files, "offsets"), default=0) == 0:
+        return  # not even the first batch is done
     last, whole = -1 if found.epoch is None else found.epoch, found.files
     broken = [
         path
         for path, content in files.items()
-        if content
-        and path not in whole
-        and (path == METADATA or _number_in_log(path, last) or path.startswith("sources/"))
+        if content and path not in whole and LOG_FILE.fullmatch(path) and _is_read(path, last)
     ]
     alone = [f"commits/{n}" for n in found.commits if n > last]
     planned = sorted(n for n in found.offsets if n > last)
@@ -176,9 +176,10 @@ def _refuse_damage(files: Files, found: Logs) -> None:
         )
 
 
-def _number_in_log(path: str, least: int) -> bool:
+def _is_read(path: str, epoch: int) -> bool:
+    """Whether Spark reads a file when it continues from this epoch."""
     log, _, name = path.rpartition("/")
-    return log in ("offsets", "commits") and name.isdecimal() and int(name) >= least
+    return log not in ("offsets", "commits") or int(name) >= epoch
 
 
 def _continue(files: Files, found: Logs, *, keeps_plans: bool, may_start_over: bool) -> Logs:

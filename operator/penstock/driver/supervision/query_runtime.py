@@ -389,7 +389,9 @@ class QueryRuntime:
         """Plans the query; raises if Spark refuses it."""
         assert self.session is not None
         assert self._prepared is not None
-        plan = self._preparation.query(self.session, self._prepared, self._chosen())
+        # With the dead letter that was copied since.
+        prepared = replace(self._prepared, left_out=self._left_out)
+        plan = self._preparation.query(self.session, prepared, self._chosen())
         self._executors.planned(keeps_state=plan.state_partitions > 0)
         self._warning = self._warning or plan.warning
         self._plan, self._is_planned = plan, True

@@ -13,8 +13,7 @@ from confluent_kafka import Message
 from prometheus_client import generate_latest
 
 from penstock.contract.driver_report import QueryState
-from penstock.driver.checkpoint import left_out
-from penstock.driver.checkpoint.storage.files import CheckpointFiles
+from penstock.driver.checkpoint.notes import Notes, NotesFile
 from penstock.driver.jvm import Jvm
 from penstock.driver.record_position import Position
 from testkit.driver.in_process_driver import InProcessDriver, impatient, running
@@ -312,16 +311,19 @@ def test_a_copy_that_was_not_noted_is_made_again(
     """
     source, sink, letters = topics.make(2), topics.make(1), topics.make(1)
     send_with_one_bad(topics, source)
-    tried: list[left_out.LeftOut] = []
+    tried: list[Notes] = []
+    write = NotesFile.write
 
-    def fail(files: CheckpointFiles, noted: left_out.LeftOut) -> None:
-        tried.append(noted)
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def without_letters(file: NotesFile, notes: Notes) -> None:
+        if notes.dead_letters:
+            tried.append(notes)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(file, notes)
 
     dead = with_dead_letters(letters)
     flow = number_flow(topics, source, sink, CONTINUOUS, dead, transform=FAILS)
     with monkeypatch.context() as full:
-        full.setattr(left_out, "save", fail)
+        full.setattr(NotesFile, "write", without_letters)
         with running(flow, jvm, tmp_path, impatient(flow)) as driver:
             driver.wait("noted in vain", lambda _: len(tried) >= 3)
         assert topics.received(letters) == {BAD: 1}

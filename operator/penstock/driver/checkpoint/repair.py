@@ -33,7 +33,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1 import StreamSpec
@@ -156,14 +155,7 @@ def _refuse_damage(files: Files, found: Logs) -> None:
         if content and path not in whole and LOG_FILE.fullmatch(path) and _is_read(path, last)
     ]
     alone = [f"commits/{n}" for n in found.commits if n > last]
-    planned = sorted(n for n in found.offsets if n > last)
-    ordered = [*([last] if found.epoch is not None else []), *planned]
-    back = [
-        f"offsets/{later}"
-        for before, later in pairwise(ordered)
-        if found.offsets[later].moves_back(found.offsets[before])
-    ]
-    damaged = sorted({*broken, *alone, *back})
+    damaged = sorted({*broken, *alone})
     if damaged:
         raise DriverError(
             Failure(
@@ -263,19 +255,22 @@ def _planned_batches(files: Files, found: Logs) -> set[int]:
     """The batches after the last commit that the micro-batch engine can run again as planned.
 
     Batch N runs after N - 1, so these are the batches in rising order up to the first that is not
-    whole, or that the continuous engine has written. Async progress tracking skips numbers.
+    whole, that the continuous engine has written, or that moves backward: a driver that is gone can
+    have written it late (object_store.py). Async progress tracking skips numbers.
 
     Without any commit, the newest offsets still show that all earlier batches are done. They are
     kept if they belong to the first batch, or if the offsets before them are known.
     """
     epoch, kept = found.epoch, set[int]()
+    before = None if epoch is None else found.offsets[epoch]
     for n in sorted(n for n in numbers(files, "offsets") if epoch is None or n > epoch):
         entry = found.offsets.get(n)
-        if entry is None or entry.is_continuous:
+        if entry is None or entry.is_continuous or (before and entry.moves_back(before)):
             if epoch is None:
                 continue
             break
         kept.add(n)
+        before = entry
     return set() if epoch is None and len(kept) == 1 and 0 not in kept else kept
 
 

@@ -149,7 +149,6 @@ def test_temporary_files_and_broken_metadata_of_plain_spark_are_repaired() -> No
         {"metadata": b'{"id":"88'},
         {"sources/0/0": INITIAL_OFFSETS[:9]},
         {"offsets/5": offsets(5)[:12]},
-        {"offsets/5": offsets(2)},
     ],
     ids=str,
 )

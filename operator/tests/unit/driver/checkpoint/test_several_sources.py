@@ -106,13 +106,11 @@ def test_the_other_source_is_left_alone_whatever_is_damaged(
 def test_each_read_is_looked_at_for_offsets_that_move_backward(
     before: tuple[str, ...], after: tuple[str, ...], is_back: bool
 ) -> None:
+    """A driver that is gone can have written them late; the batch is planned again."""
     offsets = {"offsets/0": entry(*before), "offsets/1": entry(*after)}
     files = {"metadata": METADATA, "commits/0": COMMIT} | offsets
-    if is_back:
-        with pytest.raises(DriverError, match="offsets/1"):
-            repaired(files, kafka_sink())
-    else:
-        assert repaired(files, kafka_sink())[0].repairs == ()
+    repair, _ = repaired(files, kafka_sink())
+    assert kinds(repair) == (["UncommittedOffsets"] if is_back else [])
 
 
 @pytest.mark.parametrize("other", OTHERS)

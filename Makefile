@@ -83,7 +83,7 @@ wheel: $(STAMP) ## Build the release's wheel, in dist
 
 data-source: $(STAMP) $(DATA_SOURCE) ## Compile the data source for Kafka, for `penstock run` in this checkout
 
-$(DATA_SOURCE): $(wildcard connector/src/dev/penstock/spark/*.java) connector/build
+$(DATA_SOURCE): $(wildcard $(addprefix connector/src/dev/penstock/spark/,*.java */*.java)) connector/build
 	$(PYTHON) -m scripts.data_source
 
 generate: $(STAMP) ## Write the files that are generated from the models

@@ -87,7 +87,7 @@ _STATE_SHARE = 4
 # The user's sparkConf overrides this. On a laptop a stream without Kafka has no connector/, and
 # takes Spark's default, which syncs no file.
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_PACKAGE = "dev.penstock.spark"
+_PACKAGE = "dev.penstock.spark.checkpoint"
 _DURABLE_FILES = f"{_PACKAGE}.DurableCheckpointFileManager"
 # In an object store nothing else may write: of two drivers that write with Spark's own managers,
 # both succeed. State has names of its own for each attempt to write it, so that a task that was

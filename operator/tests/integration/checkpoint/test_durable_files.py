@@ -26,7 +26,7 @@ def manager(spark: SparkSession, folder: Path) -> tuple[Any, Any]:
     """Penstock's file manager for a folder, and Hadoop's class for paths."""
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path
-    ours = jvm.dev.penstock.spark.DurableCheckpointFileManager
+    ours = jvm.dev.penstock.spark.checkpoint.DurableCheckpointFileManager
     return ours(path(f"file://{folder}"), spark._jsc.hadoopConfiguration()), path
 
 
@@ -91,7 +91,7 @@ def test_elsewhere_than_on_a_volume_spark_decides(spark: SparkSession, tmp_path:
     conf = jvm.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
     # A file system of Hadoop that is no local one: it shows a folder under another scheme.
     conf.set("fs.viewfs.mounttable.store.link./log", f"file://{tmp_path}")
-    ours = jvm.dev.penstock.spark.DurableCheckpointFileManager
+    ours = jvm.dev.penstock.spark.checkpoint.DurableCheckpointFileManager
     files = ours(path("viewfs://store/log"), conf)
     assert not files.isLocal()
     write(files, path("viewfs://store/log/0"), "v1", overwrite=False)

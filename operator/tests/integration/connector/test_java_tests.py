@@ -87,7 +87,7 @@ def test_the_tests_of_the_connector(tmp_path: Path, record_figure: RecordFigure)
     class_path = f"{class_path_with(connector_jars(), junit)}:{tmp_path / 'classes'}"
     lint = ["-Xlint:all,-classfile,-path,-processing,-serial", "-Werror", "--release", "17"]
     to = ["-cp", class_path, "-d", str(tmp_path / "classes")]
-    sources = sorted(map(str, TESTS.rglob("*.java")))
+    sources = sorted(TESTS.rglob("*.java"))
     compiled = subprocess.run(["javac", *lint, *to, *sources], capture_output=True, text=True)
     assert compiled.returncode == 0, compiled.stderr
     scan = ["execute", "--scan-classpath", str(tmp_path / "classes"), "--include-engine"]
@@ -98,5 +98,6 @@ def test_the_tests_of_the_connector(tmp_path: Path, record_figure: RecordFigure)
     assert ended.returncode == 0, ended.stderr
     report = ElementTree.parse(tmp_path / "TEST-junit-jupiter.xml")
     ran = Counter(case.get("classname") for case in report.iter("testcase"))
-    assert set(ran) == {f"dev.penstock.spark.{Path(source).stem}" for source in sources}
+    names = {source.relative_to(TESTS).with_suffix("") for source in sources}
+    assert set(ran) == {".".join(name.parts) for name in names}
     record_figure("tests in Java", ran.total())

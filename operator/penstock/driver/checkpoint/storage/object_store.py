@@ -26,7 +26,7 @@ from penstock.driver.failures import (
 )
 from penstock.driver.jvm import Jvm, java_class
 
-_PACKAGE = "dev.penstock.spark"
+_PACKAGE = "dev.penstock.spark.checkpoint"
 _CREDENTIALS = f"{_PACKAGE}.SecretFileCredentials"
 # S3A's own chain lacks the first one, which service accounts of EKS have (IRSA); the last one also
 # asks EKS Pod Identity.

@@ -1,4 +1,4 @@
-package dev.penstock.spark;
+package dev.penstock.spark.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;

@@ -1,4 +1,4 @@
-package dev.penstock.spark;
+package dev.penstock.spark.checkpoint;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;

@@ -1,5 +1,6 @@
-package dev.penstock.spark;
+package dev.penstock.spark.checkpoint;
 
+import dev.penstock.spark.Unchecked;
 import java.io.ByteArrayOutputStream;
 import java.io.FileNotFoundException;
 import java.io.IOException;

@@ -1,5 +1,6 @@
-package dev.penstock.spark;
+package dev.penstock.spark.checkpoint;
 
+import dev.penstock.spark.Unchecked;
 import java.io.IOException;
 
 /**

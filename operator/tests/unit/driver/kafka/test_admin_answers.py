@@ -2,14 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka import admin, offsets
-from penstock.driver.kafka.admin import Admin
-from penstock.driver.kafka.offsets import Offsets, Partitions
 from penstock.driver.kafka.sink_topic import require_replicas, require_topic
 from testkit.streams.streams import kafka_source, stream
 
@@ -141,28 +139,3 @@ def test_the_replicas_of_an_output_topic(
     assert raised.value.failure.reason == reason
     if reason == "TooFewReplicas":
         assert "--topic out --add-config min.insync.replicas=1" in raised.value.failure.message
-
-
-class Broker(Admin):
-    """Of one partition, whose first record of that time comes after the first question."""
-
-    def __init__(self) -> None:
-        self.end = 10
-
-    @property
-    def _spec(self) -> Any:
-        class Specs:
-            latest = staticmethod(lambda: "latest")
-            earliest = staticmethod(lambda: "earliest")
-            forTimestamp = staticmethod(lambda at: at)
-
-        return Specs
-
-    def _offsets(self, partitions: Partitions, spec: Any, isolation: Any = None) -> Offsets:
-        found = self.end if spec == "latest" else (10 if self.end > 10 else -1)
-        self.end += 1
-        return {"in": {0: found}}
-
-
-def test_a_record_that_comes_meanwhile_is_not_skipped() -> None:
-    assert Broker().at_time(Partitions({"in": [0]}), 123) == {"in": {0: 10}}

@@ -122,7 +122,7 @@ class Admin:
 
     def matching(self, pattern: str) -> list[str]:
         """The topics whose whole names match a Java regular expression, as Spark matches them."""
-        return _names_in(self._java.matching(pattern))
+        return _names_in(self._java.topicsMatching(pattern))
 
     def newest(self, partitions: Partitions) -> Offsets:
         """Where each partition ends for a reader with the source's isolation level.

@@ -83,7 +83,7 @@ public final class KafkaAdmin implements AutoCloseable {
   }
 
   /** The topics that there are and whose names a regular expression matches, as Spark does. */
-  public String matching(String pattern) throws Exception {
+  public String topicsMatching(String pattern) throws Exception {
     return write(matching(pattern, answer(client.listTopics().names())));
   }
 

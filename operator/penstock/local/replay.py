@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,9 +30,8 @@ from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.exceptions.chain import read_chain, read_python_chain
 from penstock.driver.exceptions.classify import classify, classify_exception
-from penstock.driver.failures import OFFSET_OUT_OF_RANGE
 from penstock.driver.jvm import Jvm, fast_start_options
-from penstock.driver.kafka import one_record
+from penstock.driver.kafka.records import KafkaRecords
 from penstock.driver.record_position import Position
 from penstock.driver.spark import query, session
 from penstock.local.command import class_archive, class_path_of, pyspark_folder, use_utc
@@ -146,12 +145,10 @@ def _spark(
 
 def _read(jvm: Jvm, source: KafkaSource, environment: LocalEnvironment, at: Position) -> Any:
     try:
-        record = one_record.read(jvm.gateway, source, environment.secrets, at)
+        with closing(KafkaRecords(jvm.gateway, source, environment.secrets)) as reader:
+            record = reader.at(at)
     except Exception as error:
-        failure = classify_exception(error)
-        if failure.reason != OFFSET_OUT_OF_RANGE:
-            raise CommandError(f"{at}: {failure.message}", code=2) from error
-        record = None
+        raise CommandError(f"{at}: {classify_exception(error).message}", code=2) from error
     if record is None:
         raise CommandError(
             f"{at}: there is no such record. It was never written, retention or compaction has "

@@ -15,35 +15,18 @@ from penstock.driver.failures import (
     BROKER_UNREACHABLE,
     DEAD_LETTER_NOT_WRITTEN,
     KAFKA_AUTHORIZATION,
-    OFFSET_OUT_OF_RANGE,
     TOPIC_MISSING,
     DriverError,
     Failure,
 )
-from penstock.driver.jvm import Jvm, java_class
-from penstock.driver.kafka import one_record
-from penstock.driver.kafka.admin import CALL_TIMEOUT_MS, Admin, client_options, matching
+from penstock.driver.jvm import Jvm
+from penstock.driver.kafka import records
+from penstock.driver.kafka.admin import Admin, matching
 from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 from penstock.driver.record_position import Position
 
 # As Kafka Connect's __connect.errors.topic.
 _HEADER = "__penstock.errors."
-_SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"
-_PRODUCER = {
-    "key.serializer": _SERIALIZER,
-    "value.serializer": _SERIALIZER,
-    "acks": "all",
-    # It would need a right of its own (IdempotentWrite), and a copy more does no harm.
-    "enable.idempotence": "false",
-    # Within less than the time, so that it ends with the broker's reason and not with a timeout.
-    "retries": "4",
-    "delivery.timeout.ms": str(CALL_TIMEOUT_MS),
-    "max.block.ms": str(CALL_TIMEOUT_MS),
-    "linger.ms": "0",
-    # The record was small enough for its own topic. The dead-letter topic has its own limit.
-    "max.request.size": str(2**28),
-    "buffer.memory": str(2**29),
-}
 
 
 class DeadLetterTopic:
@@ -104,21 +87,29 @@ class DeadLetterTopic:
         False: Kafka has it no longer, so no query will read it. Raises DeadLetterNotWritten if the
         topic does not take it; Kafka's own exceptions, and DriverError, if it cannot be read.
         """
-        source, gateway = self._source, self._jvm.gateway
+        source, name, gateway = self._source, self.name, self._jvm.gateway
         assert source is not None
-        try:
-            found = self._calls.call(
-                lambda: one_record.read(gateway, source, self._secrets, record)
-            )
-        except Exception as error:
-            if classify_exception(error).reason != OFFSET_OUT_OF_RANGE:
-                raise
-            found = None
-        if found is None:
+        assert name is not None
+
+        def read() -> Any | None:
+            with closing(records.KafkaRecords(gateway, source, self._secrets)) as reader:
+                return reader.at(record)
+
+        original = self._calls.call(read)
+        if original is None:
             self._uncopied = None
             return False
+        of_record = {
+            "topic": record.topic,
+            "partition": str(record.partition),
+            "offset": str(record.offset),
+            "timestamp": str(original.timestamp()),
+        }
+        all_headers = {f"{_HEADER}{key}": value for key, value in {**of_record, **headers}.items()}
         try:
-            self._calls.call(lambda: self._send(self._letter(record, found, headers)))
+            self._calls.call(
+                lambda: records.copy(gateway, source, self._secrets, original, name, all_headers)
+            )
         except Exception as error:
             if self._jvm.is_gone_after(error):
                 raise
@@ -127,35 +118,6 @@ class DeadLetterTopic:
             raise self._not_written(_message(error), lasts=lasts) from error
         self._uncopied = None
         return True
-
-    def _letter(self, record: Position, found: Any, headers: Mapping[str, str]) -> Any:
-        of_record = {
-            "topic": record.topic,
-            "partition": str(record.partition),
-            "offset": str(record.offset),
-            "timestamp": str(found.timestamp()),
-        }
-        all_headers = self._class("org.apache.kafka.common.header.internals.RecordHeaders")(
-            found.headers()
-        )
-        for name, value in {**of_record, **headers}.items():
-            all_headers.add(f"{_HEADER}{name}", value.encode())
-        # Without its timestamp, by which retention would delete it, but with one of now.
-        return self._class("org.apache.kafka.clients.producer.ProducerRecord")(
-            self.name, None, None, found.key(), found.value(), all_headers
-        )
-
-    def _send(self, letter: Any) -> None:
-        assert self._source is not None
-        options = self._class("java.util.HashMap")()
-        for name, value in {**client_options(self._source, self._secrets), **_PRODUCER}.items():
-            options.put(name, value)
-        producer = self._class("org.apache.kafka.clients.producer.KafkaProducer")(options)
-        unit = self._class("java.util.concurrent.TimeUnit").MILLISECONDS
-        try:
-            producer.send(letter).get(CALL_TIMEOUT_MS, unit)
-        finally:
-            producer.close(self._class("java.time.Duration").ofMillis(0))
 
     def _not_written(self, why: str, *, lasts: bool) -> DriverError:
         """`lasts`: it is not only for a moment, so the executors are released."""
@@ -170,9 +132,6 @@ class DeadLetterTopic:
                 record=self._uncopied,
             )
         )
-
-    def _class(self, name: str) -> Any:
-        return java_class(self._jvm.gateway, name)
 
 
 def _message(error: Exception) -> str:

@@ -21,11 +21,12 @@ from penstock.driver.checkpoint.progress import OffsetRange
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.jvm import Jvm, jvm_metrics
 from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.records import KafkaRecords
 from penstock.driver.logs import log_event
 from penstock.driver.record_position import Position
+from penstock.driver.reporting.commit_latency import sample_latency
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.record_age import RecordAges
-from penstock.driver.reporting.record_timestamps import TimestampReader, sample_latency
 from penstock.driver.reporting.sink_latency import SinkLatency
 from penstock.driver.spark import executor_metrics
 from penstock.driver.spark.batch_metrics import NewBatches
@@ -218,12 +219,12 @@ class _Reader:
         self._on_fetch = on_fetch
         self._client = client
         self._secrets = secrets
-        self._open: TimestampReader | None = None
+        self._open: KafkaRecords | None = None
 
-    def get(self) -> TimestampReader | None:
+    def get(self) -> KafkaRecords | None:
         """The reader; waits for the JVM."""
         if self._open is None and self._client is not None:
-            self._open = TimestampReader(
+            self._open = KafkaRecords(
                 self._jvm.gateway, self._client, self._secrets, self._on_fetch
             )
         return self._open

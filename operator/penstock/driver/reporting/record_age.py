@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.driver.kafka.offsets import Offsets, lags
+from penstock.driver.kafka.records import StampedRecord
 from penstock.driver.record_position import Position
-from penstock.driver.reporting.record_timestamps import StampedRecord
 
 # Records to read in one measurement: its cost does not grow with the number of partitions.
 MAX_READS = 32

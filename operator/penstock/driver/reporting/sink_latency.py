@@ -23,12 +23,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.driver.checkpoint.progress import OffsetRange
-from penstock.driver.reporting.record_timestamps import (
-    MAX_RECORDS,
-    StampedRecord,
-    TopicEnds,
-    choose_records,
-)
+from penstock.driver.kafka.records import StampedRecord, TopicEnds
+from penstock.driver.reporting.commit_latency import MAX_RECORDS, choose_records
 
 # What is read does not grow with the number of the sink's partitions. A wider topic's first ones
 # are sampled, and its bound ends at the commit.
@@ -36,7 +32,7 @@ MAX_PARTITIONS = 32
 
 
 class Records(Protocol):
-    """What is read of Kafka: TimestampReader."""
+    """What is read of Kafka: KafkaRecords."""
 
     def first_from(self, topic: str, partition: int, offset: int) -> StampedRecord | None:
         """The first record at an offset or after it."""

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 
 from penstock.driver.jvm import Jvm
+from penstock.driver.kafka.records import HEADER, KafkaRecords, StampedRecord
 from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.reporting.record_age import RecordAges
-from penstock.driver.reporting.record_timestamps import HEADER, StampedRecord, TimestampReader
 from testkit.driver.in_process_driver import running
 from testkit.driver.metric_samples import numbers
 from testkit.kafka.topics import Topics, number_flow
@@ -131,7 +131,7 @@ def test_the_lag_in_seconds_is_the_age_of_the_first_record_that_waits(
     after = time.time()
     topics.send(topic, range(1), partition=1)
     topics.delete_before(topic, {0: 1})
-    reader = TimestampReader(jvm.gateway, source, tmp_path)
+    reader = KafkaRecords(jvm.gateway, source, tmp_path)
     try:
         committed, newest = {topic: {0: 0, 1: 1}}, {topic: {0: 3, 1: 1}}
         now = after + 100
@@ -166,7 +166,7 @@ def test_the_last_record_before_the_markers_of_transactions_is_found(
             producer.flush(30)
         for producer in producers:
             producer.commit_transaction(30)
-    reader = TimestampReader(jvm.gateway, sink, tmp_path)
+    reader = KafkaRecords(jvm.gateway, sink, tmp_path)
     try:
         assert [_offset(reader.last_before(topic, 0, end)) for end in (3, 5, 15)] == [2, 3, 9]
         assert reader.last_before(topics.make(1), 0, 0) is None

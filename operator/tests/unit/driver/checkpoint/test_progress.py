@@ -15,7 +15,7 @@ import pytest
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.failures import DriverError
-from penstock.driver.reporting.record_timestamps import choose_records
+from penstock.driver.reporting.commit_latency import choose_records
 from testkit.driver.checkpoints import checkpoint, folder_at
 from testkit.driver.checkpoints import write as write_files
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.records import StampedRecord
 from penstock.driver.reporting.record_age import MAX_READS, RecordAges
-from penstock.driver.reporting.record_timestamps import StampedRecord
 
 NOW = 1_700_000_000.0
 

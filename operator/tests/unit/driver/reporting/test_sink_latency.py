@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 from penstock.driver.checkpoint.progress import OffsetRange
-from penstock.driver.reporting.record_timestamps import StampedRecord, TopicEnds
+from penstock.driver.kafka.records import StampedRecord, TopicEnds
 from penstock.driver.reporting.sink_latency import MAX_PARTITIONS, SinkLatency, SinkSample
 
 COMMITTED_AT = 1_700_000_010.0

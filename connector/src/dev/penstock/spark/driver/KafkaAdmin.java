@@ -45,7 +45,7 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
  * while it resolves names. It throws Kafka's exceptions, within ExecutionException.
  */
 public final class KafkaAdmin implements AutoCloseable {
-  private static final ObjectMapper JSON = new ObjectMapper();
+  static final ObjectMapper JSON = new ObjectMapper();
   private static final String TRANSACTION_LOG = "__transaction_state";
   private static final String LEAST_IN_SYNC = "min.insync.replicas";
   // Each of them has the time of one call from the moment when the first one begins.

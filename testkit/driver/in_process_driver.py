@@ -15,14 +15,13 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.storage.access import checkpoints_of
+from penstock.driver.context import DriverContext
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
-from penstock.driver.kubernetes.followed_stream import FollowedStream
-from penstock.driver.loop import Loop
-from penstock.driver.reporting.http_server import Health
+from penstock.driver.kubernetes.followed_stream import FollowedStream, Live
+from penstock.driver.loop import DriverOutput, Loop
 from penstock.driver.reporting.metric_sampler import Sampler
-from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.kafka.topics import total
@@ -46,8 +45,10 @@ class InProcessDriver:
         followed: FollowedStream | None = None,
     ) -> None:
         self.reports: list[DriverReport] = []
-        self.health, self.metrics = Health(), Metrics()
-        self.runtime = QueryRuntime(stream, environment, jvm, api, followed)
+        output = DriverOutput(publish=self.reports.append)
+        self.health, self.metrics = output.health, output.metrics
+        followed = followed or FollowedStream(Live.of(stream.spec))
+        self.runtime = QueryRuntime(stream, DriverContext(environment, jvm, api, followed))
         checkpoints = checkpoints_of(stream, environment, jvm)
         self._progress = ProgressReader(checkpoints.generation(stream.spec.checkpoint.generation))
         self.stop = threading.Event()
@@ -57,18 +58,7 @@ class InProcessDriver:
             sampler = Sampler(
                 self.runtime, jvm, stream.spec, environment.secrets, self.metrics, sample_seconds
             )
-        self._loop = Loop(
-            self.runtime,
-            jvm,
-            policy,
-            "hash",
-            self.health,
-            self.metrics,
-            self.reports.append,
-            before_stop=sampler.stop if sampler else lambda: None,
-            unread=lambda: sampler.unread if sampler else frozenset(),
-            restart=lambda: followed.live.restart if followed else None,
-        )
+        self._loop = Loop(self.runtime, policy, "hash", output, sampler=sampler)
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
 

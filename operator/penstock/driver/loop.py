@@ -7,19 +7,17 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from penstock.api.modes import Mode
-from penstock.api.v1alpha1.restart import Restart
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.background import repeat_in_background
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import DriverError, Failure, StreamWarning
-from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import lags
 from penstock.driver.logs import log_event
-from penstock.driver.record_position import Position
 from penstock.driver.reporting.http_server import Health
+from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import ReportBuilder
 from penstock.driver.spark.planning import PlanningWait
@@ -71,41 +69,39 @@ class DriverMustExit(Exception):
         self.failure = failure
 
 
-class Loop:
-    """Keeps one query running until it is stopped, or until an edited one takes its place.
+@dataclass(frozen=True)
+class DriverOutput:
+    """What the process says of its query: probes, metrics and reports."""
 
-    `restart` is asked at each look: what the spec says now, or None if it cannot change.
-    """
+    health: Health = field(default_factory=Health)
+    metrics: Metrics = field(default_factory=Metrics)
+    publish: Callable[[DriverReport], None] = lambda report: None
+
+
+class Loop:
+    """Keeps one query running until it is stopped, or until an edited one takes its place."""
 
     def __init__(
         self,
         runtime: QueryRuntime,
-        jvm: Jvm,
         policy: RestartPolicy,
         spec_hash: str,
-        health: Health,
-        metrics: Metrics,
-        publish: Callable[[DriverReport], None],
+        output: DriverOutput,
         noted_history: NotedHistory | None = None,
-        before_stop: Callable[[], None] = lambda: None,
-        unread: Callable[[], frozenset[Position]] = frozenset,
-        restart: Callable[[], Restart | None] = lambda: None,
-        is_replaced: Callable[[], bool] = lambda: False,
+        sampler: Sampler | None = None,
     ) -> None:
         self._runtime = runtime
-        self._jvm = jvm
+        self._jvm = runtime.context.jvm
+        self._followed = runtime.context.followed
         self._policy = policy
-        self._reports = ReportBuilder(spec_hash, metrics)
-        self._health = health
-        self._metrics = metrics
-        self._publish = publish
+        self._reports = ReportBuilder(spec_hash, output.metrics)
+        self._health = output.health
+        self._metrics = output.metrics
+        self._publish = output.publish
         self._noted_history = noted_history
         self._stored: History | None = None
         self._store_at = 0.0
-        self._before_stop = before_stop
-        self._unread = unread
-        self._restart = restart
-        self._is_replaced = is_replaced
+        self._sampler = sampler
         self.stopping = False
         """The query, and perhaps the session, is being stopped."""
         now = time.monotonic()
@@ -134,13 +130,14 @@ class Loop:
         self._store(self._state.history.for_next_process(self._policy))
         if self._state.failure is not None:
             self._reports.record_failure(self._state.failure)
-        while not stop.is_set() and not self._is_replaced():
+        while not stop.is_set() and self._followed.next_document is None:
             self._health.last_iteration_at = time.monotonic()
             action, failure = self._iterate(failure)
             if failure is None:
                 stop.wait(_INTERVAL_SECONDS if action is Action.WAIT else _STEP_PAUSE_SECONDS)
         self.stopping = True
-        self._before_stop()
+        if self._sampler is not None:
+            self._sampler.stop()
         self._stop(keep_session=not stop.is_set())
         self.note_clean_stop()
 
@@ -165,9 +162,7 @@ class Loop:
 
     def _iterate(self, failure: Failure | None) -> tuple[Action, Failure | None]:
         """One iteration; returns its action, and its failure, for the next iteration."""
-        restart = self._restart()
-        if restart is not None:
-            self._policy = self._policy.with_restart(restart)
+        self._policy = self._policy.with_restart(self._followed.live.restart)
         try:
             observation = self._observe()
         except Exception as error:
@@ -235,7 +230,8 @@ class Loop:
     def _observe(self) -> Observation:
         if self._jvm.exit_failure is not None:
             raise DriverMustExit(self._jvm.exit_failure)
-        observation = self._runtime.observe(self._unread())
+        unread = frozenset() if self._sampler is None else self._sampler.unread
+        observation = self._runtime.observe(unread)
         self._observe_commits()
         self._warning = self._runtime.take_warning()
         return observation

@@ -27,6 +27,7 @@ from penstock.contract.sizing import driver_cpu, driver_memory
 from penstock.contract.stream_defaults import StreamDefaults
 from penstock.driver import logs
 from penstock.driver.checkpoint.storage.access import WriteRight
+from penstock.driver.context import DriverContext
 from penstock.driver.environment import (
     Environment,
     LocalEnvironment,
@@ -43,7 +44,7 @@ from penstock.driver.kubernetes.api import Api, OwnStream
 from penstock.driver.kubernetes.followed_stream import FollowedStream, Live, StreamDocument
 from penstock.driver.kubernetes.pod_guard import Answer, Look, OwnPod, PodGuard
 from penstock.driver.logs import log_event
-from penstock.driver.loop import DriverMustExit
+from penstock.driver.loop import DriverMustExit, DriverOutput
 from penstock.driver.process_restart import EarlierProcesses
 from penstock.driver.queries import Queries
 from penstock.driver.reporting.http_server import Health, metrics_page, probe_pages, serve
@@ -167,9 +168,8 @@ def run(
             if followed.next_document is not None:
                 begun = followed.next_document
                 stream = begun.stream
-        queries = Queries(
-            begun, stream, environment, jvm, api, followed, health, metrics, publish, earlier
-        )
+        context = DriverContext(environment, jvm, api, followed)
+        queries = Queries(begun, stream, context, DriverOutput(health, metrics, publish), earlier)
         guard = HangGuard().watch(
             health,
             jvm.answers,

@@ -8,22 +8,18 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable
+from dataclasses import replace
 
 from penstock.api.v1alpha1.changes import without_live
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import NUMBERS, DriverReport
 from penstock.driver.checkpoint.notes import NotesFile
-from penstock.driver.environment import Environment
-from penstock.driver.jvm import Jvm
-from penstock.driver.kubernetes.api import Api
-from penstock.driver.kubernetes.followed_stream import FollowedStream, StreamDocument
+from penstock.driver.context import DriverContext
+from penstock.driver.kubernetes.followed_stream import StreamDocument
 from penstock.driver.logs import log_event
-from penstock.driver.loop import Loop
+from penstock.driver.loop import DriverOutput, Loop
 from penstock.driver.process_restart import NO_EARLIER, EarlierProcesses
-from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metric_sampler import Sampler
-from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.spark.edits import EditJudge
 from penstock.driver.supervision.history import NotedHistory
 from penstock.driver.supervision.query_runtime import QueryRuntime
@@ -37,24 +33,16 @@ class Queries:
         self,
         document: StreamDocument,
         stream: ContinuousStream,
-        environment: Environment,
-        jvm: Jvm,
-        api: Api | None,
-        followed: FollowedStream,
-        health: Health,
-        metrics: Metrics,
-        publish: Callable[[DriverReport], None],
+        context: DriverContext,
+        output: DriverOutput,
         earlier: EarlierProcesses = NO_EARLIER,
     ) -> None:
+        self._context = context
+        self._followed = context.followed
+        self._output = output
         self._earlier = earlier
-        self._environment = environment
-        self._jvm = jvm
-        self._followed = followed
-        self._health = health
-        self._metrics = metrics
-        self._publish = publish
         self._document = document
-        self._runtime = QueryRuntime(stream, environment, jvm, api, followed)
+        self._runtime = QueryRuntime(stream, context)
         self._loop = self._begin(stream)
 
     @property
@@ -94,31 +82,27 @@ class Queries:
         if self._runtime.checkpoint_generation is None:
             # Of another generation, as far as the operator knows.
             of_process |= dict.fromkeys(NUMBERS)
-        self._publish(report.model_copy(update=of_process))
+        self._output.publish(report.model_copy(update=of_process))
 
     def _begin(self, stream: ContinuousStream) -> Loop:
-        runtime, followed, environment = self._runtime, self._followed, self._environment
-        checkpoints = runtime.checkpoints
+        runtime, followed, output = self._runtime, self._followed, self._output
+        environment, checkpoints = self._context.environment, runtime.checkpoints
         judge = EditJudge(
             stream.spec, environment, checkpoints, lambda: runtime.session, followed.defaults
         )
         followed.begin(self._document, judge.judge)
-        sampler = Sampler(runtime, self._jvm, stream.spec, environment.secrets, self._metrics)
+        sampler = Sampler(
+            runtime, self._context.jvm, stream.spec, environment.secrets, output.metrics
+        )
         generation = stream.spec.checkpoint.generation
         policy = RestartPolicy.from_spec(stream.spec).with_restart(followed.live.restart)
         return Loop(
             runtime,
-            self._jvm,
             policy,
             self._document.spec_hash,
-            self._health,
-            self._metrics,
-            self._report,
+            replace(output, publish=self._report),
             NotedHistory(NotesFile(checkpoints.generation(generation)), _query_hash(stream)),
-            before_stop=sampler.stop,
-            unread=lambda: sampler.unread,
-            restart=lambda: followed.live.restart,
-            is_replaced=lambda: followed.next_document is not None,
+            sampler,
         )
 
 

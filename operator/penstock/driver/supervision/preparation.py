@@ -18,11 +18,12 @@ from penstock.driver.checkpoint.folder import Contents
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.left_out import LeftOut
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.environment import Environment, PodEnvironment
+from penstock.driver.context import DriverContext
+from penstock.driver.environment import PodEnvironment
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.exceptions.malformed_records import SchemaField
 from penstock.driver.failures import StreamWarning
-from penstock.driver.jvm import Jvm, check_connector
+from penstock.driver.jvm import check_connector
 from penstock.driver.kafka.dead_letters import DeadLetterTopic
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.partition_choice import ChosenPartitions
@@ -34,7 +35,6 @@ from penstock.driver.kafka.transactions import (
     TransactionCheck,
     TransactionNames,
 )
-from penstock.driver.kubernetes.api import Api
 from penstock.driver.spark import json_schemas, query, session, state_partitions, user_python
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ class Preparation:
     def __init__(
         self,
         stream: ContinuousStream,
-        environment: Environment,
-        jvm: Jvm,
-        api: Api | None,
+        context: DriverContext,
         checkpoints: Generations,
         source: SourceMonitor,
         sink: SinkTopic,
@@ -93,15 +91,15 @@ class Preparation:
     ) -> None:
         self._stream = stream
         self._mode = stream.spec.trigger.mode
-        self._environment = environment
-        self._jvm = jvm
-        self._api = api
+        self._environment = context.environment
+        self._jvm = context.jvm
+        self._api = context.api
         self._generations = checkpoints
         self._checkpoint = checkpoints.current
         self._source = source
         self._sink = sink
         self._dead_letters = dead_letters
-        self._transactions = TransactionCheck(jvm, stream.spec, environment.secrets)
+        self._transactions = TransactionCheck(context.jvm, stream.spec, context.environment.secrets)
 
     def discover_partitions(self) -> None:
         """Asks the source for its partitions, and starts to monitor it."""

@@ -18,7 +18,7 @@ from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.source_changes import SourceChanges
 from penstock.driver.checkpoint.storage.access import checkpoints_of
 from penstock.driver.checkpoint.storage.files import Checkpoints
-from penstock.driver.environment import Environment
+from penstock.driver.context import DriverContext
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
 from penstock.driver.failures import (
@@ -26,7 +26,6 @@ from penstock.driver.failures import (
     Failure,
     StreamWarning,
 )
-from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import held_records
 from penstock.driver.kafka.consumer_group import ConsumerGroup
 from penstock.driver.kafka.dead_letters import DeadLetterTopic
@@ -35,8 +34,6 @@ from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.partition_choice import ChosenPartitions, choose
 from penstock.driver.kafka.sink_topic import SinkTopic
 from penstock.driver.kafka.source_monitor import SourceView, source_monitor
-from penstock.driver.kubernetes.api import Api
-from penstock.driver.kubernetes.followed_stream import FollowedStream
 from penstock.driver.logs import log_event
 from penstock.driver.record_position import Position
 from penstock.driver.spark import (
@@ -69,23 +66,20 @@ class QueryRuntime:
     def __init__(
         self,
         stream: ContinuousStream,
-        environment: Environment,
-        jvm: Jvm,
-        api: Api | None = None,
-        followed: FollowedStream | None = None,
+        context: DriverContext,
         session_executors: SessionExecutors | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
+        environment, jvm = context.environment, context.jvm
         self._stream = stream
         self._mode = stream.spec.trigger.mode
+        self.context = context
         self._environment = environment
         self._jvm = jvm
-        self._api = api
         self.checkpoints = checkpoints or checkpoints_of(stream, environment, jvm)
         generations = Generations(stream.spec, self.checkpoints)
         self._checkpoint = generations.current
-        self._executors = session_executors or SessionExecutors(stream, environment, api)
-        self._followed = followed or FollowedStream()
+        self._executors = session_executors or SessionExecutors(stream, environment, context.api)
         self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
         self._source = source_monitor(jvm, stream.spec, environment.secrets)
         self._sink = SinkTopic(
@@ -97,7 +91,7 @@ class QueryRuntime:
         self._group = ConsumerGroup(jvm, stream, environment.secrets, self.offsets)
         self._dead_letters = DeadLetterTopic(jvm, stream.spec.source.kafka, environment.secrets)
         self._preparation = Preparation(
-            stream, environment, jvm, api, generations, self._source, self._sink, self._dead_letters
+            stream, context, generations, self._source, self._sink, self._dead_letters
         )
         self._left_out = LeftOut()
         self._copying: DeadLetter | None = None
@@ -126,15 +120,7 @@ class QueryRuntime:
         In a child of the session, so that it finds no view and no function of the query before. Its
         checkpoints are where they were (api/v1alpha1/changes.py).
         """
-        successor = QueryRuntime(
-            stream,
-            self._environment,
-            self._jvm,
-            self._api,
-            self._followed,
-            self._executors,
-            self.checkpoints,
-        )
+        successor = QueryRuntime(stream, self.context, self._executors, self.checkpoints)
         spark = self.session
         if spark is not None and self._jvm.exit_code is None:
             is_over = executors.is_stopped(spark.sparkContext)  # which the successor finds out
@@ -158,7 +144,7 @@ class QueryRuntime:
         desired = None if chosen is None else chosen.size
         executors_ready, cores = self._executors.registered(self.session, query_runs=self.has_query)
         if self.session is not None:
-            self._log_level.set(self.session, self._followed.live.log_level, executors_ready)
+            self._log_level.set(self.session, self.context.followed.live.log_level, executors_ready)
         # Before the commits, so that an epoch between two looks does not count as uncommitted.
         planned_epoch = self.progress.planned_epoch()
         return Observation(

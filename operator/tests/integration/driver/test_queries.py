@@ -20,14 +20,14 @@ from penstock.cluster.kinds import Manifest
 from penstock.cluster.stream import Stream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller.children import revision
+from penstock.driver.context import DriverContext
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import calls_with_deadline
 from penstock.driver.kubernetes.api import OwnStream
 from penstock.driver.kubernetes.followed_stream import FollowedStream, StreamDocument
+from penstock.driver.loop import DriverOutput
 from penstock.driver.queries import Queries
-from penstock.driver.reporting.http_server import Health
-from penstock.driver.reporting.metrics import Metrics
 from testkit.driver.driver_process import is_warning, traffic
 from testkit.kafka.topics import Topics
 from testkit.streams.streams import BOTH_ENGINES, EACH_MODE, MICRO_BATCH, kafka_to_kafka, manifest
@@ -42,13 +42,13 @@ class Driver:
     """The queries of a driver in a thread, and an operator that applies each edit at once."""
 
     def __init__(self, stream: Manifest, jvm: Jvm, checkpoint: Path) -> None:
-        self.health, self.followed = Health(), FollowedStream()
         self.reports: list[DriverReport] = []
+        output = DriverOutput(publish=self.reports.append)
+        self.health, self.followed = output.health, FollowedStream()
         self.stop, self.error = threading.Event(), list[BaseException]()
         document = _document(stream)
-        environment = LocalEnvironment(checkpoint)
-        of_process = (jvm, None, self.followed, self.health, Metrics(), self.reports.append)
-        self.queries = Queries(document, document.stream, environment, *of_process)
+        context = DriverContext(LocalEnvironment(checkpoint), jvm, followed=self.followed)
+        self.queries = Queries(document, document.stream, context, output)
         self.thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
@@ -224,15 +224,16 @@ def test_an_edit_that_is_taken_back_leaves_the_query_that_runs(
     with running(stream, jvm, tmp_path) as driver:
         topics.send(source, range(10))
         topics.wait_received(sink, range(10))
-        loop, taken_back = driver.queries._loop, threading.Event()
-        before_stop = loop._before_stop
+        sampler, taken_back = driver.queries._loop._sampler, threading.Event()
+        assert sampler is not None
+        stop_sampler = sampler.stop
 
         def take_back() -> None:
             driver.edit(stream)
             taken_back.set()
-            before_stop()
+            stop_sampler()
 
-        monkeypatch.setattr(loop, "_before_stop", take_back)
+        monkeypatch.setattr(sampler, "stop", take_back)
         driver.edit(flow(topics, source, sink, MICRO_BATCH, transform=plus(1_000_000)))
         wait_for("the stop", taken_back.is_set)
         driver.wait_ready(_document(stream).spec_hash)

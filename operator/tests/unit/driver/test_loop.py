@@ -13,12 +13,12 @@ import pytest
 
 from penstock.api.v1alpha1.restart import Restart
 from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.driver.context import DriverContext
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import Failure, StreamWarning
 from penstock.driver.jvm import Jvm
-from penstock.driver.loop import Loop
-from penstock.driver.reporting.http_server import Health
-from penstock.driver.reporting.metrics import Metrics
+from penstock.driver.kubernetes.followed_stream import Live
+from penstock.driver.loop import DriverOutput, Loop
 from penstock.driver.supervision.history import History, NotedHistory
 from penstock.driver.supervision.next_action import Action
 from penstock.driver.supervision.observation import Observation, nothing_observed
@@ -29,15 +29,28 @@ from testkit.driver.checkpoints import folder_at
 from testkit.streams.streams import stream
 
 
+class Exists:
+    """A JVM that runs."""
+
+    exit_failure = None
+
+    def is_gone_after(self, error: Exception) -> bool:
+        return False
+
+
+def runtime_in(folder: Path) -> QueryRuntime:
+    context = DriverContext(LocalEnvironment(folder), cast(Jvm, Exists()))
+    return QueryRuntime(stream(), context)
+
+
 def test_a_full_disk_does_not_end_the_process(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kubelet would restart it for ever. The state is stored later, and logged once."""
-    jvm = cast(Jvm, None)
-    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), jvm)
+    runtime = runtime_in(tmp_path)
     noted = NotedHistory(folder_at(tmp_path).notes, "hash")
     policy = RestartPolicy(1.0)
-    loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), print, noted)
+    loop = Loop(runtime, policy, "hash", DriverOutput(), noted)
     monkeypatch.setattr("penstock.driver.loop._STORE_AGAIN_SECONDS", 0.0)
     (tmp_path / "penstock").write_text("a file where the folder should be")
     with caplog.at_level(logging.WARNING):
@@ -53,14 +66,13 @@ def test_a_checkpoint_that_cannot_be_read_for_a_moment_is_one_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loop looks four times a second, and each look fails until the next attempt."""
-    jvm = cast(Jvm, Exists())
-    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), jvm)
+    runtime = runtime_in(tmp_path)
 
     def fail() -> Observation:
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(runtime, "observe", fail)
-    loop = Loop(runtime, jvm, RestartPolicy(1.0), "hash", Health(), Metrics(), lambda _: None)
+    loop = Loop(runtime, RestartPolicy(1.0), "hash", DriverOutput())
     loop._state = State(history=History(attempts=8))  # the next attempt is some seconds away
     monkeypatch.setattr("random.random", lambda: 0.9)
     for _ in range(5):
@@ -73,8 +85,7 @@ def test_a_query_that_has_finished_stays_so_when_a_look_at_its_volume_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has nothing left to do, so nothing fails."""
-    jvm = cast(Jvm, Exists())
-    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), jvm)
+    runtime = runtime_in(tmp_path)
     looks = [None, OSError(errno.EIO, "Input/output error"), None]
 
     def look(_: object) -> Observation:
@@ -86,7 +97,7 @@ def test_a_query_that_has_finished_stays_so_when_a_look_at_its_volume_fails(
     monkeypatch.setattr(runtime, "observe", look)
     monkeypatch.setattr(runtime, "forget_partitions_and_stop", lambda: None)
     reports: list[DriverReport] = []
-    loop = Loop(runtime, jvm, RestartPolicy(1.0), "hash", Health(), Metrics(), reports.append)
+    loop = Loop(runtime, RestartPolicy(1.0), "hash", DriverOutput(publish=reports.append))
     while looks:
         loop._iterate(None)
     assert [report.state for report in reports] == [QueryState.COMPLETED] * 3
@@ -97,21 +108,16 @@ def test_the_running_loop_takes_the_limits_that_the_spec_has_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second failure ends the stream, and a higher limit starts it again."""
-    jvm = cast(Jvm, Exists())
-    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), jvm)
+    runtime = runtime_in(tmp_path)
     found, limits = Failure("TaskFailed", "an executor was lost"), [None, 2, 3]
     seen: list[object] = []
     monkeypatch.setattr("random.random", lambda: 0.0)
     monkeypatch.setattr(runtime, "discover_partitions", lambda: seen.append("discover"))
 
-    def restart() -> Restart:
-        return Restart(maxAttempts=limits[0], stableAfter="9s")
-
-    loop = Loop(
-        runtime, jvm, RestartPolicy(1.0), "hash", Health(), Metrics(), lambda _: None,
-        restart=restart,
-    )  # fmt: skip
+    loop = Loop(runtime, RestartPolicy(1.0), "hash", DriverOutput())
     while limits:
+        restart = Restart(maxAttempts=limits[0], stableAfter="9s")
+        runtime.context.followed.live = Live(restart=restart)
         loop._iterate(found if limits[0] != 3 else None)
         seen.append(type(loop._state.phase).__name__)
         limits.pop(0)
@@ -126,14 +132,13 @@ def test_of_what_one_look_finds_the_status_keeps_the_cause_or_the_end(
     permanent: bool, stays: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An executor that ran out of heap is seen together with the failure that it causes."""
-    jvm = cast(Jvm, Exists())
-    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), jvm)
+    runtime = runtime_in(tmp_path)
     found = Failure("TaskFailed", "an executor was lost", permanent=permanent)
     warnings = [StreamWarning("ExecutorOutOfMemory", "it ran out of heap"), None]
     monkeypatch.setattr(runtime, "take_warning", lambda: warnings.pop(0))
     reports: list[DriverReport] = []
-    policy, metrics = RestartPolicy(1.0), Metrics()
-    loop = Loop(runtime, jvm, policy, "hash", Health(), metrics, reports.append)
+    output = DriverOutput(publish=reports.append)
+    loop = Loop(runtime, RestartPolicy(1.0), "hash", output)
     monkeypatch.setattr("random.random", lambda: 0.9)
     for failure in (found, None):
         loop._iterate(failure)
@@ -142,7 +147,7 @@ def test_of_what_one_look_finds_the_status_keeps_the_cause_or_the_end(
         assert report.last_failure.reason == stays
     for reason in ("ExecutorOutOfMemory", "TaskFailed"):
         labels = {"reason": reason, "permanent": str(permanent and reason == "TaskFailed").lower()}
-        counted = metrics.registry.get_sample_value("penstock_driver_failures_total", labels)
+        counted = output.metrics.registry.get_sample_value("penstock_driver_failures_total", labels)
         assert counted == 1, reason
 
 
@@ -150,7 +155,7 @@ def test_the_last_report_has_the_commit_that_the_stop_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who moves a suspended stream starts the next one at the offsets in its status."""
-    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
+    runtime = runtime_in(tmp_path)
     commits = tmp_path / "commits"
     commits.mkdir(parents=True)
 
@@ -159,8 +164,7 @@ def test_the_last_report_has_the_commit_that_the_stop_waited_for(
 
     reports: list[DriverReport] = []
     monkeypatch.setattr(runtime, "stop_session", commit)
-    policy = RestartPolicy(1.0)
-    loop = Loop(runtime, cast(Jvm, Exists()), policy, "hash", Health(), Metrics(), reports.append)
+    loop = Loop(runtime, RestartPolicy(1.0), "hash", DriverOutput(publish=reports.append))
     loop._stop(keep_session=False)
     assert [report.state for report in reports] == [QueryState.STOPPING] * 2
     assert reports[0].epoch is None
@@ -176,10 +180,9 @@ def test_only_the_first_divisions_of_state_have_all_the_time_that_they_take(
     failed before it has nothing to do with it."""
     noted = NotedHistory(folder_at(tmp_path).notes, "hash")
     noted.write(History(attempts=7, divisions=divisions))
-    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
+    runtime = runtime_in(tmp_path)
     reports: list[DriverReport] = []
-    policy, jvm = RestartPolicy(1.0), cast(Jvm, Exists())
-    loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), reports.append, noted)
+    loop = Loop(runtime, RestartPolicy(1.0), "hash", DriverOutput(publish=reports.append), noted)
     loop._look_at_step(Action.REPARTITION_STATE, 0, 30.0)
     assert [report.repartitions_state for report in reports] == [said]
 
@@ -191,11 +194,10 @@ def test_a_clean_stop_makes_the_next_process_count_anew(tmp_path: Path) -> None:
         proved=True, attempts=2, poison_failures=3, uncommitted_seconds=64.0, divisions=2
     )
     noted.write(stored)
-    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
+    runtime = runtime_in(tmp_path)
     policy, stop = RestartPolicy(1.0, max_attempts=4), threading.Event()
     stop.set()
-    jvm = cast(Jvm, Exists())
-    Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, noted).run(stop)
+    Loop(runtime, policy, "hash", DriverOutput(), noted).run(stop)
     known = noted.read()
     assert (known.proved, known.attempts, known.poison_failures) == (True, 0, 0)
     assert (known.uncommitted_seconds, known.divisions) == (0.0, 0)
@@ -205,20 +207,11 @@ def test_a_drain_during_the_start_is_a_clean_stop_too(tmp_path: Path) -> None:
     """The JVM is ended in the middle of a step, and the loop with it: main.py notes it before. With
     maxAttempts: 1, the next process would else give up."""
     noted = NotedHistory(folder_at(tmp_path).notes, "hash")
-    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
-    policy, jvm = RestartPolicy(1.0, max_attempts=1), cast(Jvm, Exists())
-    loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, noted)
+    runtime = runtime_in(tmp_path)
+    policy = RestartPolicy(1.0, max_attempts=1)
+    loop = Loop(runtime, policy, "hash", DriverOutput(), noted)
     loop._store(loop._state.history.for_next_process(policy))  # as `run` does first
     assert noted.read().attempts == 1
     loop.note_clean_stop()
-    following = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, noted)
+    following = Loop(runtime, policy, "hash", DriverOutput(), noted)
     assert isinstance(following._state.phase, Starting)
-
-
-class Exists:
-    """A JVM that runs."""
-
-    exit_failure = None
-
-    def is_gone_after(self, error: Exception) -> bool:
-        return False

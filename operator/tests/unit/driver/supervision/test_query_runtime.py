@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.progress import Commit
 from penstock.driver.checkpoint.source_changes import SourceChanges
+from penstock.driver.context import DriverContext
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.jvm import Jvm
@@ -54,11 +56,15 @@ class Query:
         return self._active
 
 
+def runtime_of(it: ContinuousStream, folder: Path) -> QueryRuntime:
+    return QueryRuntime(it, DriverContext(LocalEnvironment(folder), cast(Jvm, None)))
+
+
 def runtime_with(
     has_query: Query, folder: Path, trigger: dict[str, Any] = CONTINUOUS
 ) -> QueryRuntime:
     """A runtime with a query that has committed epoch 7."""
-    runtime = QueryRuntime(stream(trigger=trigger), LocalEnvironment(folder), cast(Jvm, None))
+    runtime = runtime_of(stream(trigger=trigger), folder)
     runtime._query = has_query  # type: ignore[assignment]
     (folder / "commits").mkdir()
     (folder / "commits" / "7").touch()
@@ -127,9 +133,7 @@ class Letters:
 def test_a_copy_that_waits_is_of_one_topic(tmp_path: Path) -> None:
     """In a topic that was created again meanwhile there is another record at its position."""
     letters: dict[str, Any] = {"deadLetters": {"topic": "dead"}}
-    runtime = QueryRuntime(
-        stream(kafka_source(**letters)), LocalEnvironment(tmp_path), cast(Jvm, None)
-    )
+    runtime = runtime_of(stream(kafka_source(**letters)), tmp_path)
     topic, failure = Letters(), Failure("CastInvalidInput", "", record=Position("in", 0, 7))
     runtime._dead_letters = cast("DeadLetterTopic", topic)
     runtime._source = Source(topic_ids={"in": "a"})
@@ -149,7 +153,7 @@ def test_a_topic_that_was_recreated_while_the_query_waits_for_cores_is_a_failure
     tmp_path: Path,
 ) -> None:
     """It was planned with the offsets of the old topic."""
-    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, None))
+    runtime = runtime_of(stream(), tmp_path)
     failure = Failure("TopicRecreated", "in")
     runtime._source = Source(failure=failure)
     assert runtime.observe(frozenset()).failure is None  # the next check finds out
@@ -161,7 +165,7 @@ def test_a_topic_that_was_recreated_while_the_query_waits_for_cores_is_a_failure
 def test_records_lost_while_the_query_runs_are_a_warning(accepts: bool, tmp_path: Path) -> None:
     """Under failOnDataLoss, Spark fails the query itself."""
     it = stream(kafka_source(failOnDataLoss=not accepts))
-    runtime = QueryRuntime(it, LocalEnvironment(tmp_path), cast(Jvm, None))
+    runtime = runtime_of(it, tmp_path)
     runtime._source = Source(earliest_offsets={"in": {0: 9}})
     runtime._query = cast("StreamingQuery", object())
     runtime.progress.newest = Commit(3, 0.0, None, {"in": {0: 5}})
@@ -186,7 +190,7 @@ def test_the_id_of_a_topic_that_is_found_while_the_query_runs_is_stored(tmp_path
 
 def test_offsets_are_unknown_while_the_source_does_not_answer(tmp_path: Path) -> None:
     """Else the lag would stay at what it was, often 0, as long as the brokers are away."""
-    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, None))
+    runtime = runtime_of(stream(), tmp_path)
     runtime._source = Source(newest_offsets={"in": {0: 9}})
     runtime.progress.newest = Commit(3, 0.0, None, {"in": {0: 5}})
     assert runtime.offsets() == ({"in": {0: 5}}, {"in": {0: 9}})

@@ -14,7 +14,6 @@ from pathlib import Path
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.progress import ProgressReader
-from penstock.driver.checkpoint.storage.access import checkpoints_of
 from penstock.driver.context import DriverContext
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.jvm import Jvm
@@ -48,9 +47,10 @@ class InProcessDriver:
         output = DriverOutput(publish=self.reports.append)
         self.health, self.metrics = output.health, output.metrics
         followed = followed or FollowedStream(Live.of(stream.spec))
-        self.runtime = QueryRuntime(stream, DriverContext(environment, jvm, api, followed))
-        checkpoints = checkpoints_of(stream, environment, jvm)
-        self._progress = ProgressReader(checkpoints.generation(stream.spec.checkpoint.generation))
+        context = DriverContext.of(stream, environment, jvm, followed, api)
+        self.runtime = QueryRuntime(stream, context)
+        generation = context.checkpoints.generation(stream.spec.checkpoint.generation)
+        self._progress = ProgressReader(generation)
         self.stop = threading.Event()
         self.error: BaseException | None = None
         sampler = None

@@ -168,7 +168,7 @@ def run(
             if followed.next_document is not None:
                 begun = followed.next_document
                 stream = begun.stream
-        context = DriverContext(environment, jvm, api, followed)
+        context = DriverContext.of(stream, environment, jvm, followed, api)
         queries = Queries(begun, stream, context, DriverOutput(health, metrics, publish), earlier)
         guard = HangGuard().watch(
             health,

@@ -69,7 +69,8 @@ class Queries:
             self._document = self._followed.next_document or self._document
             stream = self._document.stream
             log_event("the edited query is started", revision=self._document.spec_hash)
-            self._runtime = self._runtime.successor(stream)
+            self._context.application.begin_next_query()
+            self._runtime = QueryRuntime(stream, self._context)
             self._loop = self._begin(stream)
 
     def _report(self, report: DriverReport) -> None:
@@ -86,7 +87,7 @@ class Queries:
 
     def _begin(self, stream: ContinuousStream) -> Loop:
         runtime, followed, output = self._runtime, self._followed, self._output
-        environment, checkpoints = self._context.environment, runtime.checkpoints
+        environment, checkpoints = self._context.environment, self._context.checkpoints
         judge = EditJudge(
             stream.spec, environment, checkpoints, lambda: runtime.session, followed.defaults
         )

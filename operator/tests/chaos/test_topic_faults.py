@@ -15,7 +15,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import source_monitor as watch
-from penstock.driver.spark.session_executors import SessionExecutors
+from penstock.driver.spark.application import SparkApplication
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.checkpoints import folder_at
 from testkit.driver.driver_process import traffic
@@ -233,7 +233,7 @@ def test_a_topic_recreated_while_the_query_waits_for_cores(
     read_hundred(topics, number_flow(topics, source, sink, trigger), jvm, tmp_path, sink)
     accepting = number_flow(topics, source, sink, trigger, of_source={"failOnDataLoss": False})
     with monkeypatch.context() as without_cores:
-        without_cores.setattr(SessionExecutors, "registered", lambda *_, **__: (0, 0))
+        without_cores.setattr(SparkApplication, "registered", lambda *_, **__: (0, 0))
         with running(accepting, jvm, tmp_path) as driver:
             driver.wait("planned", lambda _: driver.runtime._is_planned)
             topics.delete(source)

@@ -8,11 +8,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from penstock.driver.spark.session_executors import SessionExecutors
+from penstock.driver.spark.application import SparkApplication
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
 _OWN_PACKAGE = Path(__file__).parents[2]
 
@@ -27,13 +26,14 @@ class PlanningWait:
     """A job runs, and no executor is there for it."""
 
 
-def look(session: SparkSession, executors: SessionExecutors, thread: int) -> PlanningWait:
+def look(application: SparkApplication, thread: int) -> PlanningWait:
     """What planning in this thread waits for. A job gets an executor, if none is asked for yet."""
-    line, job = running_line(thread), running_job(session.sparkContext)
+    assert application.session is not None
+    line, job = running_line(thread), running_job(application.session.sparkContext)
     if job is None:
         return PlanningWait(line or "")
-    executors.request_for_job(session)
-    ready, _ = executors.registered(session, query_runs=False)
+    application.request_for_job()
+    ready, _ = application.registered(query_runs=False)
     how = "" if ready else ", and waits for an executor"
     return PlanningWait("; ".join(filter(None, (line, f"{job}{how}"))), lacks_executor=not ready)
 

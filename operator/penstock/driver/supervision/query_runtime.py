@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -16,8 +16,6 @@ from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.source_changes import SourceChanges
-from penstock.driver.checkpoint.storage.access import checkpoints_of
-from penstock.driver.checkpoint.storage.files import Checkpoints
 from penstock.driver.context import DriverContext
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
@@ -37,17 +35,13 @@ from penstock.driver.kafka.source_monitor import SourceView, source_monitor
 from penstock.driver.logs import log_event
 from penstock.driver.record_position import Position
 from penstock.driver.spark import (
-    executors,
     planning,
     query,
-    session,
     state_partitions,
 )
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
 from penstock.driver.spark.planning import PlanningWait
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity, observe_activity
-from penstock.driver.spark.session import LOG_LEVEL, LogLevel
-from penstock.driver.spark.session_executors import SessionExecutors
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.observation import Observation
 from penstock.driver.supervision.preparation import PlannedQuery, Preparation, PreparedCheckpoint
@@ -67,20 +61,14 @@ class QueryRuntime:
         self,
         stream: ContinuousStream,
         context: DriverContext,
-        session_executors: SessionExecutors | None = None,
-        checkpoints: Checkpoints | None = None,
     ) -> None:
         environment, jvm = context.environment, context.jvm
         self._stream = stream
         self._mode = stream.spec.trigger.mode
         self.context = context
-        self._environment = environment
-        self._jvm = jvm
-        self.checkpoints = checkpoints or checkpoints_of(stream, environment, jvm)
-        generations = Generations(stream.spec, self.checkpoints)
+        self._application = context.application
+        generations = Generations(stream.spec, context.checkpoints)
         self._checkpoint = generations.current
-        self._executors = session_executors or SessionExecutors(stream, environment, context.api)
-        self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
         self._source = source_monitor(jvm, stream.spec, environment.secrets)
         self._sink = SinkTopic(
             jvm,
@@ -106,27 +94,10 @@ class QueryRuntime:
         """The newest; it runs, or has run, once there was a query."""
         self._is_planned = False
         """The plan holds for the next start, or for the query that runs."""
-        self.session: SparkSession | None = None
-        self._writes: Any | None = None
-        """The Java class that knows of failed writes; None on a laptop without Kafka."""
         self._query: StreamingQuery | None = None
         self._completed = False
         self._repair_plans: list[RepairPlan] = []
         self._batches = BatchReader()
-
-    def successor(self, stream: ContinuousStream) -> QueryRuntime:
-        """The runtime of an edited query, in the session of this one, which is over.
-
-        In a child of the session, so that it finds no view and no function of the query before. Its
-        checkpoints are where they were (api/v1alpha1/changes.py).
-        """
-        successor = QueryRuntime(stream, self.context, self._executors, self.checkpoints)
-        spark = self.session
-        if spark is not None and self._jvm.exit_code is None:
-            is_over = executors.is_stopped(spark.sparkContext)  # which the successor finds out
-            successor.session = spark if is_over else session.child(spark)
-        successor._writes, successor._log_level = self._writes, self._log_level
-        return successor
 
     # Observe.
 
@@ -142,9 +113,8 @@ class QueryRuntime:
             self._changes.store_new_topics(source)
         chosen = self._partitions(source)
         desired = None if chosen is None else chosen.size
-        executors_ready, cores = self._executors.registered(self.session, query_runs=self.has_query)
-        if self.session is not None:
-            self._log_level.set(self.session, self.context.followed.live.log_level, executors_ready)
+        executors_ready, cores = self._application.registered(query_runs=self.has_query)
+        self._application.set_log_level(self.context.followed.live.log_level, executors_ready)
         # Before the commits, so that an epoch between two looks does not count as uncommitted.
         planned_epoch = self.progress.planned_epoch()
         return Observation(
@@ -185,6 +155,11 @@ class QueryRuntime:
         return self._checkpoint.progress
 
     @property
+    def session(self) -> SparkSession | None:
+        """The Spark session, if one runs."""
+        return self._application.session
+
+    @property
     def has_session(self) -> bool:
         """Whether Spark runs."""
         return self.session is not None
@@ -192,7 +167,7 @@ class QueryRuntime:
     @property
     def requested_size(self) -> Size | None:
         """The size that Spark was last asked for; None if it was asked for no executors."""
-        return self._executors.requested if self.has_session else None
+        return self._application.requested if self.has_session else None
 
     @property
     def has_query(self) -> bool:
@@ -234,7 +209,7 @@ class QueryRuntime:
         warning, self._warning = self._warning, None
         if warning is None and self.has_query:
             warning = self._changes.new_losses(self._source.view, self.progress.newest)
-        return warning or self._executors.killed_for_memory(self.session)
+        return warning or self._application.killed_for_memory()
 
     def take_repair_plans(self) -> list[RepairPlan]:
         """The repairs of the checkpoint since the last call."""
@@ -259,12 +234,9 @@ class QueryRuntime:
 
     def _find_failure(self, source: SourceView) -> Failure | None:
         """Why the session or the query has ended by itself."""
-        if self.session is not None and executors.is_stopped(self.session.sparkContext):
-            # pyspark would refuse another context as long as it does not know that this one ended.
-            self.session.stop()
+        if self._application.has_stopped():
             self._batches.keep(self._query)
-            self._query, self.session, self._is_planned = None, None, False
-            self._executors.forget()
+            self._query, self._is_planned = None, False
             return Failure("SessionStopped", "Spark stopped the application by itself.")
         if self._query is None:
             # A query that waits for its cores was planned with the topics of that moment.
@@ -292,9 +264,7 @@ class QueryRuntime:
         A batch engine fails with the cause. There a state store of a task that has failed also
         writes to a file that it has given up (StateStoreChangelogWriter.abort, Spark 4.2).
         """
-        if self._writes is None or self._mode is not Mode.CONTINUOUS:
-            return None
-        path = self._writes.take()
+        path = self._application.failed_write() if self._mode is Mode.CONTINUOUS else None
         if path is None:
             return None
         return self._checkpoint.write_probe.failure() or stall_detection.failed_write(path)
@@ -319,11 +289,8 @@ class QueryRuntime:
 
     def start_session(self) -> None:
         """Starts Spark, with the desired executors if it is known whether the query keeps state."""
-        wanted = self._chosen()
-        conf = session.spark_conf(self._stream, self._environment, wanted.size)
-        conf |= self._executors.before_session(wanted.size, keeps_state=self._may_keep_state())
-        self.session = session.start(self._jvm.gateway, conf)
-        self._writes = session.failed_write(self._jvm.gateway)
+        size, keeps_state = self._chosen().size, self._may_keep_state()
+        self._application.start(self._stream, size, keeps_state=keeps_state)
 
     def _may_keep_state(self) -> bool | None:
         """Whether the query keeps state, if that is known before it is planned.
@@ -368,8 +335,7 @@ class QueryRuntime:
 
     def look_at_plan(self, thread: int) -> PlanningWait:
         """What `check_query` waits for, which runs in this thread."""
-        assert self.session is not None
-        return planning.look(self.session, self._executors, thread)
+        return planning.look(self._application, thread)
 
     def check_query(self) -> None:
         """Plans the query; raises if Spark refuses it."""
@@ -378,15 +344,14 @@ class QueryRuntime:
         # With the dead letter that was copied since.
         prepared = replace(self._prepared, left_out=self._left_out)
         plan = self._preparation.query(self.session, prepared, self._chosen())
-        self._executors.planned(keeps_state=plan.state_partitions > 0)
+        self._application.planned(keeps_state=plan.state_partitions > 0)
         self._warning = self._warning or plan.warning
         self._plan, self._is_planned = plan, True
 
     def request_executors(self) -> None:
         """Asks for more executors, or stops a session that must start anew to have them."""
-        assert self.session is not None
         state = self._plan is not None and self._plan.state_partitions > 0
-        if not self._executors.request(self.session, self._chosen().size, keeps_state=state):
+        if not self._application.request(self._chosen().size, keeps_state=state):
             self.stop_session()
 
     def repartition_state(self) -> None:
@@ -411,7 +376,7 @@ class QueryRuntime:
         self._query = query.start(
             plan.frame,
             self._stream.spec,
-            self._environment,
+            self.context.environment,
             self._stream.metadata.name,
             self._checkpoint.files.location,
             prepared.names,
@@ -472,12 +437,10 @@ class QueryRuntime:
 
     def end_query(self) -> None:
         """Stops the query for another one: its tasks have ended then, without a warning."""
-        if self._query is None or self.session is None:
+        if self._query is None:
             self.stop_query()
-            return
-        with executors.without_stop_warnings(self.session.sparkContext):
-            self.stop_query()
-            executors.wait_until_idle(self.session.sparkContext)
+        else:
+            self._application.end_query(self.stop_query)
 
     def wait_for_commit(self, seconds: float) -> None:
         """Waits for the query's next commit: records written after it are written again later.
@@ -496,20 +459,14 @@ class QueryRuntime:
 
     def stop_session(self) -> None:
         """Stops the query and the session, which releases the executors."""
-        running, self._query, self._is_planned = self._query, None, False
-        up, self.session = self.session, None
-        self._executors.forget()
-        if up is None:
-            return
-        # Tasks of async progress tracking may end only with the session.
-        with executors.without_stop_warnings(up.sparkContext):
-            try:
-                if running is not None:
-                    query.stop(running)
-                    self._batches.keep(running)
-                    executors.wait_until_idle(up.sparkContext)
-            finally:
-                up.stop()
+        running = self._query is not None
+
+        def end_query() -> bool:
+            self.stop_query()
+            return running
+
+        self._application.stop(end_query)
+        self._query, self._is_planned = None, False
 
     def forget_partitions_and_stop(self) -> None:
         """Stops the session. The next start discovers the partitions again."""

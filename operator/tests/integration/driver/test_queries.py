@@ -41,14 +41,15 @@ _SPARKS_OWN = ("block-manager", "stream execution thread", "Attach Listener", "b
 class Driver:
     """The queries of a driver in a thread, and an operator that applies each edit at once."""
 
-    def __init__(self, stream: Manifest, jvm: Jvm, checkpoint: Path) -> None:
+    def __init__(self, of: Manifest, jvm: Jvm, checkpoint: Path) -> None:
         self.reports: list[DriverReport] = []
         output = DriverOutput(publish=self.reports.append)
         self.health, self.followed = output.health, FollowedStream()
         self.stop, self.error = threading.Event(), list[BaseException]()
-        document = _document(stream)
-        context = DriverContext(LocalEnvironment(checkpoint), jvm, followed=self.followed)
-        self.queries = Queries(document, document.stream, context, output)
+        document = _document(of)
+        stream = document.stream
+        context = DriverContext.of(stream, LocalEnvironment(checkpoint), jvm, self.followed)
+        self.queries = Queries(document, stream, context, output)
         self.thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:

@@ -39,7 +39,7 @@ class Exists:
 
 
 def runtime_in(folder: Path) -> QueryRuntime:
-    context = DriverContext(LocalEnvironment(folder), cast(Jvm, Exists()))
+    context = DriverContext.of(stream(), LocalEnvironment(folder), cast(Jvm, Exists()))
     return QueryRuntime(stream(), context)
 
 

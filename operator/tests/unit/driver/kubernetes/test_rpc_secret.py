@@ -6,7 +6,7 @@ import base64
 import stat
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,10 +15,11 @@ from penstock.cluster.objects import Object
 from penstock.contract import naming
 from penstock.contract.sizing import Size
 from penstock.driver.environment import PodEnvironment, pod_environment
+from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes import rpc_secret
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.spark import executor_pods, session
-from penstock.driver.spark.session_executors import SessionExecutors
+from penstock.driver.spark.application import SparkApplication
 from testkit.streams import streams
 from testkit.wait import wait_for
 
@@ -129,10 +130,10 @@ def test_spark_has_a_template_when_it_starts(
     monkeypatch.setattr(session, "RPC_SECRET_FILE", tmp_path / "secret")
     monkeypatch.setattr(session, "EXECUTOR_TEMPLATE", tmp_path / "template.yaml")
     stream = streams.stream()
-    executors = SessionExecutors(stream, in_a_pod(stream), Recorder())
-    conf = executors.before_session(
+    application = SparkApplication(stream, in_a_pod(stream), cast(Jvm, None), Recorder())
+    conf = application.before_session(
         Size(partitions=2, executors=2, cores_per_executor=1), keeps_state=keeps_state
     )
-    assert (executors.requested is None) == bool(conf) == (keeps_state is None)
+    assert (application.requested is None) == bool(conf) == (keeps_state is None)
     mounts = "persistentVolumeClaim" in (tmp_path / "template.yaml").read_text()
     assert mounts == bool(keeps_state)

@@ -11,13 +11,14 @@ import pytest
 from penstock.contract import naming
 from penstock.contract.sizing import Size
 from penstock.driver.environment import LocalEnvironment, PodEnvironment, local_ip
+from penstock.driver.jvm import Jvm
+from penstock.driver.spark.application import SparkApplication
 from penstock.driver.spark.session import (
     MIN_STATE_PARTITIONS,
     LogLevel,
     executor_template,
     spark_conf,
 )
-from penstock.driver.spark.session_executors import SessionExecutors
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
 
 if TYPE_CHECKING:
@@ -291,8 +292,8 @@ def test_in_an_object_store_executors_write_state_on_any_node() -> None:
     assert conf[f"{of_bucket}penstock.access.key.id.file"] == (f"{naming.SECRETS_DIR}/keys/id")
     location = "s3a://bucket/prefix/payments/numbers"
     assert conf["spark.hadoop.penstock.checkpoint.location"] == location
-    executors = SessionExecutors(flow, POD)
-    assert executors.before_session(SIZE, keeps_state=None) == {}, "at once, for all can write it"
+    application = SparkApplication(flow, POD, cast(Jvm, None))
+    assert application.before_session(SIZE, keeps_state=None) == {}, "at once, for all can write it"
 
 
 def test_executors_of_a_stateless_query_run_on_any_node() -> None:

@@ -57,7 +57,7 @@ class Query:
 
 
 def runtime_of(it: ContinuousStream, folder: Path) -> QueryRuntime:
-    return QueryRuntime(it, DriverContext(LocalEnvironment(folder), cast(Jvm, None)))
+    return QueryRuntime(it, DriverContext.of(it, LocalEnvironment(folder), cast(Jvm, None)))
 
 
 def runtime_with(
@@ -109,7 +109,7 @@ def test_a_failed_write_is_asked_for_only_where_spark_does_not_say_it(
 ) -> None:
     """A batch fails with the cause a moment later, which may be another one."""
     runtime = runtime_with(Query(None), tmp_path, trigger)
-    runtime._writes = FailedWrite()
+    runtime.context.application._writes = FailedWrite()
     failure = runtime.observe(frozenset()).failure
     assert (failure and failure.reason) == reason
 

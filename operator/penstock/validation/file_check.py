@@ -97,7 +97,7 @@ def _problems(
     judged: Callable[[StreamSpec], list[Problem]],
     analyzer: Analyzer | None,
 ) -> Iterator[Problem]:
-    yield from metadata.find_problems(content)
+    yield from metadata.find_problems(content.get("metadata"))
     yield from find_nulls(content.get("spec"), ("spec",))
     too_large = spec_size.refusal(spec_size.measure(content.get("spec")))
     if too_large is not None:

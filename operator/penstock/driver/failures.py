@@ -55,7 +55,7 @@ QUERY_NOT_STOPPED = "QueryNotStopped"
 
 @dataclass(frozen=True)
 class Failure:
-    """A classified failure, without the time when it happened."""
+    """A classified failure, or what a running stream does without; without the time."""
 
     reason: str
     message: str
@@ -79,21 +79,6 @@ class Failure:
             time=time,
             record=None if self.record is None else str(self.record),
         )
-
-
-@dataclass(frozen=True)
-class StreamWarning:
-    """What the stream does without, or has lost, while it runs."""
-
-    reason: str
-    message: str
-    record: Position | None = None
-    """The record that it goes on without."""
-
-    def to_status(self, time: datetime) -> LastFailure:
-        """The status has no other place for it than the last failure."""
-        failure = Failure(self.reason, self.message, record=self.record)
-        return failure.to_status(time)
 
 
 class DriverError(Exception):

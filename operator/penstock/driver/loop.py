@@ -13,7 +13,7 @@ from penstock.api.modes import Mode
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.background import repeat_in_background
 from penstock.driver.exceptions.classify import classify_exception
-from penstock.driver.failures import DriverError, Failure, StreamWarning
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import lags
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.http_server import Health
@@ -108,7 +108,7 @@ class Loop:
         known = History() if noted_history is None else noted_history.read()
         self._state = first_state(known, policy, now)
         self._observation = nothing_observed(now)
-        self._warning: StreamWarning | None = None
+        self._warning: Failure | None = None
 
     @property
     def needs_executors(self) -> bool:

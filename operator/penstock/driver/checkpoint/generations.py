@@ -21,7 +21,7 @@ from penstock.driver.checkpoint.left_out import LeftOut
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.start_position import latest_offsets
 from penstock.driver.checkpoint.storage.files import Checkpoints
-from penstock.driver.failures import GENERATION_EXISTS, DriverError, Failure, StreamWarning
+from penstock.driver.failures import GENERATION_EXISTS, DriverError, Failure
 from penstock.driver.kafka.offsets import EARLIEST, Offsets, first_offsets, later_of_both
 from penstock.driver.kafka.source_monitor import SourceMonitor
 from penstock.driver.kafka.transactions import TransactionNames
@@ -43,7 +43,7 @@ class Generations:
 
     def begin(
         self, source: SourceMonitor, repair: RepairPlan, namespace: str, name: str, written: Written
-    ) -> StreamWarning | None:
+    ) -> Failure | None:
         """Stores where the generation begins, until it has committed.
 
         `repair` is that of this start. A warning if it has begun elsewhere than the spec says, and
@@ -219,9 +219,9 @@ class Generations:
     def _folder(self, number: int) -> CheckpointFolder:
         return CheckpointFolder(self._checkpoints.generation(number))
 
-    def _exists(self) -> StreamWarning:
+    def _exists(self) -> Failure:
         number = self._spec.checkpoint.generation
-        return StreamWarning(
+        return Failure(
             GENERATION_EXISTS,
             f"Generation {number} of the checkpoint exists, and began elsewhere than "
             "checkpoint.startFrom says: it is continued, and startFrom does not count. "

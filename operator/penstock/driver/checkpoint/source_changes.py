@@ -8,7 +8,7 @@ from penstock.api.v1alpha1 import KafkaSource
 from penstock.driver.checkpoint import start_position
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.progress import Commit
-from penstock.driver.failures import DriverError, StreamWarning
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka import data_loss
 from penstock.driver.kafka.data_loss import RunningLosses
 from penstock.driver.kafka.offsets import Offsets
@@ -35,7 +35,7 @@ class SourceChanges:
         self._before = newest
         self._stored = frozenset(source.topic_ids)
 
-    def new_losses(self, source: SourceView, commit: Commit | None) -> StreamWarning | None:
+    def new_losses(self, source: SourceView, commit: Commit | None) -> Failure | None:
         """A warning about records that were deleted before they were committed.
 
         Under failOnDataLoss, Spark fails the query itself.

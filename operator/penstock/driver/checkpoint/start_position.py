@@ -10,7 +10,7 @@ from penstock.driver.checkpoint.file_formats import earliest
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.notes import Notes
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.failures import StreamWarning
+from penstock.driver.failures import Failure
 from penstock.driver.kafka import data_loss
 from penstock.driver.kafka.data_loss import KafkaSnapshot, Loss
 from penstock.driver.kafka.offsets import (
@@ -32,7 +32,7 @@ def check_for_data_loss(
     source: SourceMonitor,
     repair: RepairPlan,
     written: Offsets | None = None,
-) -> StreamWarning | None:
+) -> Failure | None:
     """A warning if records are lost and failOnDataLoss is false; raises if it is true.
 
     `repair` is that of the same start, which has been executed. `written` are the offsets that

@@ -21,7 +21,6 @@ from penstock.driver.failures import (
     CONSUMER_GROUP_HAS_MEMBERS,
     KAFKA_AUTHORIZATION,
     Failure,
-    StreamWarning,
 )
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.admin import Admin
@@ -49,7 +48,7 @@ class ConsumerGroup:
         offsets: Callable[[], tuple[Offsets, Offsets] | None],
     ) -> None:
         """`offsets` are the stream's committed and newest ones. Without a group nothing is done."""
-        self.warning: StreamWarning | None = None
+        self.warning: Failure | None = None
         """Why the group does not show where the stream is, if it does not."""
         self._jvm = jvm
         self._source = stream.spec.source.kafka
@@ -138,9 +137,9 @@ def has_others(found: Mapping[tuple[str, int], str], shown: Offsets, stream: str
     )
 
 
-def shared(group: str) -> StreamWarning:
+def shared(group: str) -> Failure:
     """The warning that there are others."""
-    return StreamWarning(
+    return Failure(
         "ConsumerGroupShared",
         f"The stream runs, and somebody else commits offsets of its partitions to the consumer "
         f"group {group} too: another stream, or a person. Name a group of its own in "
@@ -148,7 +147,7 @@ def shared(group: str) -> StreamWarning:
     )
 
 
-def not_committed(source: KafkaSource, group: str, failure: Failure) -> StreamWarning:
+def not_committed(source: KafkaSource, group: str, failure: Failure) -> Failure:
     """The warning that Kafka does not take the offsets."""
     reason, why = "ConsumerGroupNotCommitted", failure.message
     if failure.reason == CONSUMER_GROUP_HAS_MEMBERS:
@@ -159,7 +158,7 @@ def not_committed(source: KafkaSource, group: str, failure: Failure) -> StreamWa
         )
     elif failure.reason == KAFKA_AUTHORIZATION:
         why = f"Its principal needs Read on the group: {_grant(source, group)}"
-    return StreamWarning(
+    return Failure(
         reason, f"The stream runs, and the consumer group {group} does not show its offsets. {why}"
     )
 

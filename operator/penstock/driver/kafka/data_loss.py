@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.driver.failures import DriverError, Failure, StreamWarning
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import EARLIEST, Offsets
 
 REASON = "DataLoss"
@@ -232,11 +232,11 @@ def error(losses: list[Loss]) -> DriverError:
     )
 
 
-def warning(losses: list[Loss]) -> StreamWarning:
+def warning(losses: list[Loss]) -> Failure:
     """The warning without failOnDataLoss."""
     known = [loss.records for loss in losses if loss.records is not None]
     count = f"{sum(known)} records" if len(known) == len(losses) else "An unknown number of records"
-    return StreamWarning(
+    return Failure(
         REASON,
         f"{count} were gone from Kafka before they were read. {_list(losses)}. Because "
         "failOnDataLoss is false, the stream continues with the records that are left.",

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.driver.failures import StreamWarning
+from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Offsets
 
 REASON = "SourceHeldByTransaction"
@@ -69,7 +69,7 @@ def seconds(holds: Holds, now: float) -> float:
     return max((now - hold.since for hold in holds.values()), default=0.0)
 
 
-def warning(holds: Holds, now: float, servers: str) -> StreamWarning | None:
+def warning(holds: Holds, now: float, servers: str) -> Failure | None:
     """What is said of partitions that have stood still for minutes; `servers`: the brokers."""
     long = {place: hold for place, hold in holds.items() if now - hold.since >= WARN_AFTER_SECONDS}
     if not long:
@@ -80,7 +80,7 @@ def warning(holds: Holds, now: float, servers: str) -> StreamWarning | None:
     place = ["--topic", topic, "--partition", str(number)]
     look = shlex.join([*tool, "describe-producers", *place])
     abort = shlex.join([*tool, "abort", *place, "--start-offset", str(hold.offset)])
-    return StreamWarning(
+    return Failure(
         REASON,
         f"The source of the stream has a transaction that has been open for at least "
         f"{WARN_AFTER_SECONDS / 60:.0f} minutes, so with read_committed nothing is read of "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.sizing import Size, size
-from penstock.driver.failures import DriverError, Failure, StreamWarning
+from penstock.driver.failures import DriverError, Failure
 
 TOO_FEW_EXECUTORS_ALLOWED = "TooFewExecutorsAllowed"
 
@@ -25,7 +25,7 @@ class ChosenPartitions:
     size: Size
     left_out: int = 0
     """Partitions that are not read, because no core is allowed for them."""
-    warning: StreamWarning | None = None
+    warning: Failure | None = None
     """There are more partitions than cores are allowed."""
 
 
@@ -55,9 +55,7 @@ def choose(
         # Its tasks take turns, so fewer cores only make it slower.
         fewer = Size(count, wanted.max_executors, spec.executor.cores)
         slower = f"The query runs with {fewer.cores} cores for {count} partitions: {wanted}."
-        return ChosenPartitions(
-            by_topic, fewer, warning=StreamWarning(TOO_FEW_EXECUTORS_ALLOWED, slower)
-        )
+        return ChosenPartitions(by_topic, fewer, warning=Failure(TOO_FEW_EXECUTORS_ALLOWED, slower))
     known = {
         topic: common
         for topic, numbers in (by_topic or {}).items()
@@ -72,5 +70,5 @@ def choose(
         f"cores, and are then read from their first record: {wanted}."
     )
     return ChosenPartitions(
-        known, fewer_partitions, count - reading, StreamWarning(TOO_FEW_EXECUTORS_ALLOWED, waiting)
+        known, fewer_partitions, count - reading, Failure(TOO_FEW_EXECUTORS_ALLOWED, waiting)
     )

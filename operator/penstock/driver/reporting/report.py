@@ -25,7 +25,7 @@ from penstock.contract.driver_report import (
 )
 from penstock.contract.sizing import Size
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.failures import DEAD_LETTER, Failure, StreamWarning
+from penstock.driver.failures import DEAD_LETTER, Failure
 from penstock.driver.kafka.offsets import Offsets, lag
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.metrics import Metrics
@@ -96,7 +96,7 @@ class ReportBuilder:
         if failure.record is not None:
             self._metrics.set_failed_record(failure.record)
 
-    def record_warning(self, warning: StreamWarning) -> None:
+    def record_warning(self, warning: Failure) -> None:
         """Remembers, logs and counts a warning, where failures are: users look there."""
         self._failure = warning.to_status(_now())
         self._metrics.count_failure(warning.reason, permanent=False)
@@ -188,7 +188,7 @@ class ReportBuilder:
         return known if known is not None and abs(due - known) <= _ROUNDING else due
 
 
-def _reported(warning: StreamWarning | None) -> ReportedWarning | None:
+def _reported(warning: Failure | None) -> ReportedWarning | None:
     if warning is None:
         return None
     return ReportedWarning(reason=warning.reason, message=warning.message)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
 from penstock.driver.environment import Environment, LocalEnvironment
-from penstock.driver.failures import StreamWarning
+from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.spark import executors, session
@@ -181,7 +181,7 @@ class SparkApplication:
             self._cluster.look_after(lacks_executors=self._ready < self.requested.executors)
         return self._ready, self._ready * self.requested.cores_per_executor
 
-    def killed_for_memory(self) -> StreamWarning | None:
+    def killed_for_memory(self) -> Failure | None:
         """A warning about executors that were killed since the last call."""
         if self.session is None or self.requested is None or self._is_local:
             return None

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.driver.failures import StreamWarning
+from penstock.driver.failures import Failure
 from penstock.driver.jvm import EXIT_OUT_OF_MEMORY
 
 # So many looks in a row, 20 ms apart, must find no task.
@@ -73,7 +73,7 @@ class MemoryKills:
     def __init__(self) -> None:
         self._reported: set[tuple[int, str]] = set()
 
-    def new(self, spark_context: Any) -> StreamWarning | None:
+    def new(self, spark_context: Any) -> Failure | None:
         """A warning about those that were not reported before; None if there are none."""
         session = spark_context._jsc.sc().startTime()
         found = spark_context._jsc.sc().statusStore().executorList(False)
@@ -86,7 +86,7 @@ class MemoryKills:
             ids = [id for id, reason in ended.items() if pattern.search(reason)]
             if ids:
                 self._reported.update((session, id) for id in ids)
-                return StreamWarning("ExecutorOutOfMemory", f"The executor {', '.join(ids)} {what}")
+                return Failure("ExecutorOutOfMemory", f"The executor {', '.join(ids)} {what}")
         return None
 
 

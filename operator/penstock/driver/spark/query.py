@@ -17,7 +17,6 @@ from penstock.driver.failures import (
     QUERY_NOT_STOPPED,
     DriverError,
     Failure,
-    StreamWarning,
 )
 from penstock.driver.kafka import transactions
 from penstock.driver.kafka.transactions import TransactionNames
@@ -150,7 +149,7 @@ def _no_transactions(problem: str) -> QueryNotPossible:
     return QueryNotPossible(transactions.impossible(problem, recoverable=False).failure)
 
 
-def column_warning(frame: DataFrame, spec: StreamSpec) -> StreamWarning | None:
+def column_warning(frame: DataFrame, spec: StreamSpec) -> Failure | None:
     """A warning if code makes columns that Spark's writer drops, or takes for the destination of a
     record. Of SQL the operator warns.
     """
@@ -168,7 +167,7 @@ def column_warning(frame: DataFrame, spec: StreamSpec) -> StreamWarning | None:
     if not found:
         return None
     reason = "SinkRouting" if routing else "SinkColumns"
-    return StreamWarning(reason, f"spec.transform: {'; '.join(found)}")
+    return Failure(reason, f"spec.transform: {'; '.join(found)}")
 
 
 def _output(operator: Any) -> list[Any]:

@@ -17,7 +17,6 @@ from penstock.driver.failures import (
     STORAGE_FAILURES,
     TASK_FAILED,
     Failure,
-    StreamWarning,
 )
 from penstock.driver.supervision import run_progress, stall_detection
 from penstock.driver.supervision.history import History
@@ -90,7 +89,7 @@ class NewInterruption:
 class NewWarning:
     """What the running query does without has changed."""
 
-    warning: StreamWarning
+    warning: Failure
 
 
 @dataclass(frozen=True)

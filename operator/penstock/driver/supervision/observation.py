@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.driver.failures import Failure, StreamWarning
+from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.record_position import Position
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity
@@ -54,7 +54,7 @@ class Observation:
     """When the source last answered; None if nothing is asked."""
     partitions_added: bool
     """The source has partitions that the running query does not read."""
-    warning: StreamWarning | None
+    warning: Failure | None
     """What the running query does without, and what to do about it."""
     dead_letters: int
     """Dead letters of the last minute, or right before the record of the failure."""

@@ -22,7 +22,7 @@ from penstock.driver.context import DriverContext
 from penstock.driver.environment import PodEnvironment
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.exceptions.malformed_records import SchemaField
-from penstock.driver.failures import StreamWarning
+from penstock.driver.failures import Failure
 from penstock.driver.jvm import check_connector
 from penstock.driver.kafka.dead_letters import DeadLetterTopic
 from penstock.driver.kafka.offsets import Offsets
@@ -53,7 +53,7 @@ class PreparedCheckpoint:
     names: TransactionNames | None = None
     """Of the transactions; None if the stream writes at least once."""
     longest_transaction_ms: int = DEFAULT_LONGEST_MS
-    warning: StreamWarning | None = None
+    warning: Failure | None = None
     """Lost records, or that the generation has begun elsewhere than the spec says."""
 
 
@@ -74,7 +74,7 @@ class PlannedQuery:
     reads_ahead: bool
     fields: frozenset[SchemaField]
     """Of the schemas with which it reads records."""
-    warning: StreamWarning | None
+    warning: Failure | None
 
 
 class Preparation:

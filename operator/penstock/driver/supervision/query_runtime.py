@@ -22,7 +22,6 @@ from penstock.driver.exceptions.classify import classify
 from penstock.driver.failures import (
     DEAD_LETTER,
     Failure,
-    StreamWarning,
 )
 from penstock.driver.kafka import held_records
 from penstock.driver.kafka.consumer_group import ConsumerGroup
@@ -86,7 +85,7 @@ class QueryRuntime:
         """What is to be copied, from the first try until it is noted."""
         self._is_copied = False
         """It only has to be noted."""
-        self._warning: StreamWarning | None = None
+        self._warning: Failure | None = None
         self._changes = SourceChanges(stream.spec.source.kafka, self._checkpoint)
         self._prepared: PreparedCheckpoint | None = None
         """For the next start."""
@@ -198,13 +197,13 @@ class QueryRuntime:
         source = self._source.view
         return None if source.outage else source.held
 
-    def _held_back(self) -> StreamWarning | None:
+    def _held_back(self) -> Failure | None:
         source, holds = self._stream.spec.source.kafka, self.held
         if source is None or not holds:
             return None
         return held_records.warning(holds, time.monotonic(), source.bootstrap_servers)
 
-    def take_warning(self) -> StreamWarning | None:
+    def take_warning(self) -> Failure | None:
         """What has happened to the running stream, once: lost records, or why executors ended."""
         warning, self._warning = self._warning, None
         if warning is None and self.has_query:
@@ -421,11 +420,11 @@ class QueryRuntime:
         notes = self._checkpoint.notes
         notes.write(replace(notes.read(), dead_letters=noted.letters))
         self._left_out, self._copying = noted, None
-        self._warning = StreamWarning(
+        self._warning = Failure(
             DEAD_LETTER,
             f"The record {record} is in the dead-letter topic {topic}, and the stream goes on "
             f"without it. {failure.message}",
-            record,
+            record=record,
         )
 
     def stop_query(self) -> None:

@@ -19,7 +19,6 @@ PACKAGE = CHECKOUT / "operator" / "penstock"
 _WITH_REASON = {
     "Assessment": 1,
     "Failure": 0,
-    "StreamWarning": 0,
     "LastFailure": None,
     "NotApplied": 0,
     "Problem": 0,

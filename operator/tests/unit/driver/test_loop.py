@@ -15,7 +15,7 @@ from penstock.api.v1alpha1.restart import Restart
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.context import DriverContext
 from penstock.driver.environment import LocalEnvironment
-from penstock.driver.failures import Failure, StreamWarning
+from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.followed_stream import Live
 from penstock.driver.loop import DriverOutput, Loop
@@ -134,7 +134,7 @@ def test_of_what_one_look_finds_the_status_keeps_the_cause_or_the_end(
     """An executor that ran out of heap is seen together with the failure that it causes."""
     runtime = runtime_in(tmp_path)
     found = Failure("TaskFailed", "an executor was lost", permanent=permanent)
-    warnings = [StreamWarning("ExecutorOutOfMemory", "it ran out of heap"), None]
+    warnings = [Failure("ExecutorOutOfMemory", "it ran out of heap"), None]
     monkeypatch.setattr(runtime, "take_warning", lambda: warnings.pop(0))
     reports: list[DriverReport] = []
     output = DriverOutput(publish=reports.append)

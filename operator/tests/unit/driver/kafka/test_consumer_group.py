@@ -16,7 +16,6 @@ from penstock.driver.failures import (
     KAFKA_AUTHORIZATION,
     DriverError,
     Failure,
-    StreamWarning,
 )
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import consumer_group
@@ -41,7 +40,7 @@ class Broker:
     made: int = 0
     clients: int = 0
     """Those of them that are open."""
-    warning: Callable[[], StreamWarning | None] = lambda: None
+    warning: Callable[[], Failure | None] = lambda: None
     said: list[bool] = field(default_factory=list)
     """Whether there was a warning, at each question."""
 

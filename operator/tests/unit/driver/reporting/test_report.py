@@ -13,7 +13,7 @@ from penstock.api.v1alpha1.status import MAX_COMMITTED_OFFSETS, Cause, LastFailu
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS, DriverReport, QueryState
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.failures import Failure, StreamWarning
+from penstock.driver.failures import Failure
 from penstock.driver.reporting import report
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import (
@@ -164,7 +164,7 @@ def test_events_are_counted_and_the_newest_failure_is_reported() -> None:
     reports.record([NewFailure(PASSING)], Action.STOP_QUERY)
     reports.record([QueryRestarted(PASSING)], Action.START_QUERY)
     reports.record([NewInterruption(Failure("NoProgress", "for 8 s"))], Action.WAIT)
-    reports.record([NewWarning(StreamWarning("TooFewExecutorsAllowed", "2"))], Action.WAIT)
+    reports.record([NewWarning(Failure("TooFewExecutorsAllowed", "2"))], Action.WAIT)
     failure = reports.build(QueryState.RUNNING, "", State(), UP, None, None).last_failure
     assert failure is not None
     assert (failure.reason, failure.permanent) == ("TooFewExecutorsAllowed", False)

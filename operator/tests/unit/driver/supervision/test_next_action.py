@@ -13,7 +13,6 @@ from penstock.driver.failures import (
     CHECKPOINT_FULL,
     QUERY_NOT_STOPPED,
     Failure,
-    StreamWarning,
 )
 from penstock.driver.record_position import Position
 from penstock.driver.reporting.metrics import Metrics
@@ -290,7 +289,7 @@ def test_a_completed_query_stops_its_session_once() -> None:
 def test_a_warning_is_told_once_and_stops_nothing() -> None:
     """The query runs, and is ready: it is no failure."""
     state, observation = committing(3)
-    warning = StreamWarning("TooFewExecutorsAllowed", "2 of 3")
+    warning = Failure("TooFewExecutorsAllowed", "2 of 3")
     warned = replace(observation, warning=warning)
     state, what, events = decided(state, warned)
     assert (what, events) == (Action.WAIT, (NewWarning(warning),))

@@ -15,7 +15,6 @@ from penstock.driver.failures import (
     CHECKPOINT_NOT_ACCESSIBLE,
     QUERY_NOT_STOPPED,
     Failure,
-    StreamWarning,
 )
 from penstock.driver.record_position import Position
 from penstock.driver.spark.query_activity import Activity
@@ -92,7 +91,7 @@ def observations(draw: st.DrawFn) -> Observation:
         unread=draw(st.frozensets(POSITIONS)),
         planned_epoch=draw(st.none() | st.integers(0, 13)),
         activity=draw(ACTIVITIES),
-        warning=draw(st.none() | st.just(StreamWarning("TooFewExecutorsAllowed", "2 of 3"))),
+        warning=draw(st.none() | st.just(Failure("TooFewExecutorsAllowed", "2 of 3"))),
         dead_letters=draw(st.integers(0, 2)),
         source_outage=draw(st.none() | st.just(AWAY)),
         source_answered_at=draw(st.none() | st.floats(0, 500)),

@@ -7,20 +7,16 @@ import re
 from penstock.contract.metric_catalogue import Catalogue
 from penstock.controller.metrics.metric_descriptions import OPERATOR, STREAM
 from penstock.driver.reporting.metric_descriptions import DRIVER
+from scripts.codegen import marked
 from testkit.operations.alert_rules import Rule, alerts_by_series
 
 CATALOGUES = {"driver": DRIVER, "stream": STREAM, "operator": OPERATOR}
 ALERTS = "alerts"
-_MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def with_lists(document: str, rules: list[Rule]) -> str:
     made = {name: _metrics(catalogue, rules) for name, catalogue in CATALOGUES.items()}
-    made[ALERTS] = _alerts(rules)
-    marks = [name for _, name, _ in _MARKED.findall(document)]
-    if sorted(marks) != sorted(made):
-        raise ValueError(f"docs/metrics.md must mark a place for each of: {', '.join(made)}")
-    return _MARKED.sub(lambda found: f"{found[1]}\n{made[found[2]]}\n{found[3]}", document)
+    return marked.filled(document, made | {ALERTS: _alerts(rules)})
 
 
 def _metrics(catalogue: Catalogue, rules: list[Rule]) -> str:

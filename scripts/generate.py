@@ -14,6 +14,7 @@ from scripts.codegen import (
     metrics,
     reasons,
     reference,
+    testing,
 )
 from testkit.operations import alert_rules
 
@@ -21,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ARGO_CD = ROOT / "examples" / "gitops" / "argocd"
 CHART = ROOT / "charts" / "penstock"
 METRICS = ROOT / "docs" / "metrics.md"
+TESTING = ROOT / "docs" / "testing.md"
 LATENCY = ROOT / "docs" / "benchmarks" / "latency.md"
 DASHBOARDS = ROOT / "charts" / "penstock" / "files" / "dashboards"
 
@@ -53,6 +55,8 @@ def generated() -> dict[Path, str]:
         METRICS: metrics.with_lists(
             METRICS.read_text(), alert_rules.rules(alert_rules.ALERTS.read_text())
         ),
+        # The table of damages to a checkpoint.
+        TESTING: testing.with_lists(TESTING.read_text()),
         # The tables, from the figures of the last `make bench-latency`.
         LATENCY: page.with_figures(
             LATENCY.read_text(),

@@ -1,7 +1,7 @@
 """The table of damages to a checkpoint, with the expected result of each.
 
-`test_damage_table.py` compares it with the planned repairs and with docs/testing.md,
-`integration/checkpoint/test_damage.py` with Spark and a broker.
+docs/testing.md shows it (scripts.generate). `test_damage_table.py` compares it with the planned
+repairs, `integration/checkpoint/test_damage.py` with Spark and a broker.
 
 connector/ leaves no part of a file, and no checksum: those are from Spark's own file manager and a
 crash of the machine. A checkpoint with checksums is imported; in one without, damage is refused.

@@ -1,4 +1,4 @@
-"""Compares the table of damages with the planned repairs and with the documentation."""
+"""Compares the table of damages with the planned repairs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ from testkit.driver.checkpoint_damage import (
     Damage,
     Engine,
     Refused,
-    table,
     undamaged,
 )
 from testkit.driver.checkpoints import (
     apply_plan,
     with_checksums,
 )
-from testkit.paths import CHECKOUT
 from testkit.streams.streams import (
     ASYNC,
     CONTINUOUS,
@@ -36,7 +34,6 @@ from testkit.streams.streams import (
 )
 
 NEWEST = 7
-DOCUMENT = CHECKOUT / "docs/testing.md"
 
 COUNTING: dict[str, Any] = {"sql": "SELECT CAST(count(*) AS STRING) AS value FROM source"}
 
@@ -82,7 +79,3 @@ def test_damage_is_repaired_or_refused_as_the_table_says(
     again = planned(apply_plan(files, repair))
     assert (again.delete, again.epoch, again.write) == ((), repair.epoch, {})
     assert len({each.name for each in TABLE}) == len(TABLE)
-
-
-def test_the_documentation_has_the_same_table() -> None:
-    assert table() in DOCUMENT.read_text(), f"put this into {DOCUMENT.name}:\n{table()}"

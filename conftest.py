@@ -4,7 +4,6 @@ import pytest
 from hypothesis import settings
 
 from testkit import doctor
-from testkit.paths import CHECKOUT
 from testkit.plugins.figures import Figures
 from testkit.plugins.missing_parts import MissingParts, in_ci
 from testkit.plugins.proofs import Proofs
@@ -17,6 +16,6 @@ settings.load_profile("penstock")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the plugins of the testkit."""
-    proofs = Proofs(CHECKOUT / "docs", skips_fail=in_ci())
-    for plugin in (proofs, Figures(), MissingParts(doctor.lacking), Workers()):
+    proofs = [Proofs()] if in_ci() else []
+    for plugin in (*proofs, Figures(), MissingParts(doctor.lacking), Workers()):
         config.pluginmanager.register(plugin)

@@ -26,7 +26,7 @@ from testkit.kafka.topic_admin import create_topics
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.streams.examples import FOLDER, consume, produce
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.proves("recipes.md")]
 
 Record = tuple[str | None, str]
 

@@ -99,6 +99,7 @@ def _with_mount(container: str) -> Object:
     }
 
 
+@pytest.mark.proves(15)
 def test_cores_cover_the_partitions(started: Started) -> None:
     """Three partitions need two executors of two cores each; the stream is Ready with them."""
     executors = started.stream.executors()
@@ -172,6 +173,7 @@ def _uids(stream: Stream) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in stream.pods()}
 
 
+@pytest.mark.proves(9)
 def test_a_retained_checkpoint_outlives_its_stream(kube: Kube, started: Started) -> None:
     """After its deletion only the volume is left; created again, the stream continues."""
     stream, arrivals = started.stream, started.out.arrivals
@@ -195,6 +197,7 @@ def test_a_retained_checkpoint_outlives_its_stream(kube: Kube, started: Started)
 BEYOND_THE_PARSER = "SELECT value, no_such_function(value) AS x FROM source"
 
 
+@pytest.mark.proves("edits.md#an-edit-of-the-query")
 def test_an_edit_of_the_query_takes_effect_in_the_pods_that_run(
     started: Started, record_figure: RecordFigure
 ) -> None:
@@ -221,6 +224,7 @@ def test_an_edit_of_the_query_takes_effect_in_the_pods_that_run(
     stream.wait_ready()
 
 
+@pytest.mark.proves(18)
 @pytest.mark.full
 def test_what_only_spark_can_refuse_ends_stalled_too(kube: Kube) -> None:
     """The driver removes its executors, keeps running, restarts nothing, and reports the reason."""

@@ -209,6 +209,7 @@ def alerts(installation: Installation, tmp_path: Path) -> Iterator[Alerting]:
         yield running
 
 
+@pytest.mark.proves(21)
 def test_streams_that_are_left_alone_say_nothing_and_do_not_grow(
     day: Day, alerts: Alerting, record_figure: RecordFigure
 ) -> None:

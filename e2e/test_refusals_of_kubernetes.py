@@ -23,6 +23,7 @@ QUOTA: Object = {
 IMAGE = "localhost/penstock/nowhere:1"
 
 
+@pytest.mark.proves("on-call.md#doctor")
 def test_the_status_names_an_unbound_claim_a_missing_image_and_a_quota(kube: Kube) -> None:
     """None of the three streams starts a JVM, so they wait side by side. Doctor names them, too."""
     # Each with the edit, the words of Kubernetes, and what doctor says first.

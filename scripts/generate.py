@@ -55,8 +55,8 @@ def generated() -> dict[Path, str]:
         METRICS: metrics.with_lists(
             METRICS.read_text(), alert_rules.rules(alert_rules.ALERTS.read_text())
         ),
-        # The table of damages to a checkpoint.
-        TESTING: testing.with_lists(TESTING.read_text()),
+        # The lists, from the marks of the tests.
+        TESTING: testing.with_lists(TESTING.read_text(), ROOT),
         # The tables, from the figures of the last `make bench-latency`.
         LATENCY: page.with_figures(
             LATENCY.read_text(),

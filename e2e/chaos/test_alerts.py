@@ -91,6 +91,7 @@ def small_volume(installation: Installation, kube: Kube) -> Iterator[str]:
     _bash(cluster, f"umount {folder} && rmdir {folder}")
 
 
+@pytest.mark.proves("metrics.md#alerts")
 def test_an_alert_fires_for_each_fault_and_is_resolved(
     installation: Installation,
     kube: Kube,

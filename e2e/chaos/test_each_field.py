@@ -133,6 +133,7 @@ def stream(walk: Walk, kube: Kube) -> Iterator[Stream]:
         kube.delete(KIND, started.name)
 
 
+@pytest.mark.proves("operate.md#edit")
 @pytest.mark.parametrize("walk", NAMES, indirect=True)
 def test_what_restarts_is_what_the_class_says(
     walk: Walk, stream: Stream, record_figure: RecordFigure

@@ -71,6 +71,7 @@ _CONTINUOUS = {"continuous": {"checkpointInterval": "2s"}}
 _BATCHES = {"microBatch": {"interval": "500ms"}}
 
 
+@pytest.mark.proves(2)
 @pytest.mark.parametrize(
     ("delivery", "trigger", "kills"),
     [

@@ -28,6 +28,7 @@ _TWICE = (
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 
+@pytest.mark.proves("how-to/rewind.md")
 @pytest.mark.parametrize("trigger", BOTH_ENGINES)
 def test_nothing_is_lost_and_the_copies_are_those_announced(
     trigger: dict[str, Any],
@@ -91,6 +92,7 @@ def test_nothing_is_lost_and_the_copies_are_those_announced(
     assert stream.restarts("pod") == 0
 
 
+@pytest.mark.proves(8)
 def test_another_generation_begins_where_the_lost_one_had_arrived(
     installation: Installation, kube: Kube, topic: str
 ) -> None:

@@ -67,6 +67,7 @@ def shared_claim(installation: Installation, kube: Kube) -> Iterator[str]:
     kube.delete("pv", volume, "--wait=false")
 
 
+@pytest.mark.proves("failures.md#the-drivers-pod-is-force-deleted-and-its-process-still-runs")
 def test_a_stream_moves_from_a_drained_node_and_from_a_lost_one(
     installation: Installation,
     kube: Kube,

@@ -123,6 +123,7 @@ class Counting:
         )
 
 
+@pytest.mark.proves(8)
 def test_counts_are_exact_through_the_loss_of_driver_and_executor(
     installation: Installation,
     kube: Kube,

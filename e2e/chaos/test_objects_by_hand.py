@@ -60,6 +60,7 @@ class Outcome:
         )
 
 
+@pytest.mark.proves("failures.md#somebody-deletes-or-changes-an-object-of-the-stream")
 def test_every_object_by_hand(
     installation: Installation,
     kube: Kube,

@@ -164,6 +164,9 @@ class Outcome:
         )
 
 
+@pytest.mark.proves(
+    1, 2, "failures.md#an-executor-is-frozen-or-cut-off-from-the-network", "on-call.md#doctor"
+)
 @pytest.mark.parametrize(
     "all_faults",
     [

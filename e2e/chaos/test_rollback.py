@@ -36,6 +36,7 @@ REFUSED = {"a field that does not exist"}
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 
+@pytest.mark.proves("edits.md#an-edit-that-does-not-run")
 @pytest.mark.parametrize("trigger", BOTH_ENGINES)
 def test_the_spec_before_runs_again(
     trigger: dict[str, Any],

@@ -32,6 +32,7 @@ GROUP BY key HAVING length(max(large)) = 1024
 OF_896MI = {"spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "96"}
 
 
+@pytest.mark.proves("checkpoints.md#state")
 def test_counts_are_exact_after_a_large_state_was_divided_anew(
     installation: Installation, kube: Kube, topic: str, record_figure: RecordFigure
 ) -> None:

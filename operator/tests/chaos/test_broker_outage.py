@@ -28,6 +28,7 @@ def own_broker() -> Iterator[Broker]:
         yield running
 
 
+@pytest.mark.proves(5, "failures.md#the-sources-brokers-are-unreachable")
 @pytest.mark.parametrize(
     ("trigger", "end", "seconds"),
     [

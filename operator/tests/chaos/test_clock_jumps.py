@@ -23,6 +23,7 @@ TIMED = {"microBatch": {"interval": "500ms"}}
 STAMPED_BY_THE_BROKER = {"message.timestamp.type": "LogAppendTime"}
 
 
+@pytest.mark.proves(21, "failures.md#the-clock-of-the-drivers-node-is-set-back-or-ahead")
 @pytest.mark.parametrize(
     "trigger",
     [

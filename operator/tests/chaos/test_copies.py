@@ -95,6 +95,7 @@ def task_hangs(query: Query) -> Iterator[None]:
 Cause = Callable[[Query], AbstractContextManager[None]]
 
 
+@pytest.mark.proves(2)
 @pytest.mark.full
 @pytest.mark.parametrize("trigger", EACH_MODE)
 @pytest.mark.parametrize("cause", [logs_read_only, volume_full, task_hangs])
@@ -134,6 +135,7 @@ def test_what_cannot_commit_writes_few_copies(
     assert copies <= allowed
 
 
+@pytest.mark.proves(2)
 @pytest.mark.parametrize(
     "trigger",
     [

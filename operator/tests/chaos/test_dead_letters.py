@@ -33,6 +33,7 @@ FAILS: dict[str, Any] = {
 pytestmark = pytest.mark.timeout(2000)
 
 
+@pytest.mark.proves(37)
 @pytest.mark.parametrize(
     ("trigger", "times"),
     [

@@ -74,6 +74,7 @@ def is_before(offsets: Offsets, topic: str, partition: int, offset: int) -> bool
     return offset < offsets.get(topic, {}).get(partition, 0)
 
 
+@pytest.mark.proves(1, 2, "failures.md#the-driver-is-killed")
 @pytest.mark.parametrize(
     ("trigger", "times"),
     [

@@ -115,6 +115,7 @@ def copies(received: Counter[int]) -> dict[int, int]:
     return {number: count for number, count in received.items() if count > 1}
 
 
+@pytest.mark.proves(2)
 @pytest.mark.parametrize(
     ("delivery", "times", "more", "partitions"),
     [
@@ -165,6 +166,7 @@ def test_a_driver_is_killed(
         assert copies(received), "the kills would show nothing"
 
 
+@pytest.mark.proves(2)
 @FULL
 @pytest.mark.parametrize(
     "trigger", [CONTINUOUS, BATCHES["trigger"], ASYNC], ids=["continuous", "batches", "async"]
@@ -203,6 +205,7 @@ def wake(pids: list[int]) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.proves(2, "failures.md#a-producer-of-the-stream-is-fenced")
 @pytest.mark.full
 def test_a_frozen_driver_wakes_up_beside_its_successor(
     topics: Topics, class_path: str, tmp_path: Path
@@ -236,6 +239,7 @@ def test_a_frozen_driver_wakes_up_beside_its_successor(
     assert not copies(received)
 
 
+@pytest.mark.proves(2, "failures.md#a-producer-of-the-stream-is-fenced")
 @pytest.mark.full
 def test_a_transaction_expires(topics: Topics, class_path: str, tmp_path: Path) -> None:
     """The brokers abort it while the driver is frozen, and refuse the rest of it."""

@@ -26,6 +26,7 @@ _BATCHES: dict[str, Any] = {
 }
 
 
+@pytest.mark.proves("guarantees.md#exactly-once")
 @pytest.mark.parametrize(
     ("partitions", "more"),
     [

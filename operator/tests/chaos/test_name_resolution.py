@@ -37,6 +37,7 @@ def why_unknown(jvm: Jvm, name: str) -> Failure | None:
     return None
 
 
+@pytest.mark.proves(5, "failures.md#no-brokers-name-resolves")
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_a_stream_goes_on_when_the_name_server_is_back(
     trigger: dict[str, Any],

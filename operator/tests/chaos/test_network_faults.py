@@ -46,6 +46,7 @@ def record_deliveries(
     record_figure("restarts of the query", driver.last.query_restarts)
 
 
+@pytest.mark.proves(5, "failures.md#the-leader-of-a-partition-moves")
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_the_leader_of_partitions_moves(
     trigger: dict[str, Any], jvm: Jvm, tmp_path: Path, record_figure: RecordFigure
@@ -68,6 +69,7 @@ def test_the_leader_of_partitions_moves(
         assert topics.replays_of_committed(commits, source, sink) == []
 
 
+@pytest.mark.proves(5, "failures.md#a-connection-is-slow-reset-closed-late-or-half-open")
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_a_toxic_network(
     trigger: dict[str, Any],

@@ -40,6 +40,7 @@ READ_COMMITTED = {
 }
 
 
+@pytest.mark.proves("failures.md#the-topic-is-compacted-or-has-transactions")
 @pytest.mark.parametrize(
     ("trigger", "end"),
     [
@@ -70,6 +71,7 @@ def test_a_transactional_topic(
     assert topics.replays_of_committed(commits, source, sink) == []
 
 
+@pytest.mark.proves("failures.md#the-topic-is-compacted-or-has-transactions")
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_a_compacted_topic(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path

@@ -71,6 +71,7 @@ def read_hundred(topics: Topics, it: ContinuousStream, jvm: Jvm, folder: Path, s
         driver.wait("no lag", lambda report: report.committed and report.lag == 0)
 
 
+@pytest.mark.proves(3, "failures.md#retention-deleted-records-before-they-were-read")
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_lost_records_are_counted(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
@@ -100,6 +101,11 @@ def test_lost_records_are_counted(
     assert set(topics.received(sink)) == there
 
 
+@pytest.mark.proves(
+    4,
+    "failures.md#the-sources-topic-was-deleted-and-created-again",
+    "failures.md#the-stream-is-moved-to-another-kafka-cluster",
+)
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_a_recreated_topic_is_not_taken_for_the_old_one(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
@@ -124,6 +130,7 @@ def test_a_recreated_topic_is_not_taken_for_the_old_one(
         assert driver.wait_ready().last_failure is None
 
 
+@pytest.mark.proves("failures.md#an-edit-adds-or-removes-a-topic-or-a-partition")
 @pytest.mark.parametrize("trigger", ENGINES_AND_REAL_TIME)
 def test_an_edit_of_the_topics_loses_nothing(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
@@ -152,6 +159,7 @@ def test_an_edit_of_the_topics_loses_nothing(
     assert max(received.values()) == 1
 
 
+@pytest.mark.proves("failures.md#the-partitions-outgrow-executormaxinstances")
 @pytest.mark.parametrize(
     "trigger",
     [CONTINUOUS, pytest.param(REAL_TIME, marks=pytest.mark.full)],
@@ -192,6 +200,11 @@ def test_an_edit_of_the_topics_leaves_out_what_was_left_out(
         driver.wait_failure("DataLoss")
 
 
+@pytest.mark.proves(
+    4,
+    "failures.md#the-sources-topic-is-deleted-while-the-query-reads-it",
+    "failures.md#the-sources-topic-was-deleted-and-created-again",
+)
 @pytest.mark.usefixtures("fast_polling")
 @pytest.mark.parametrize("accepts", [True, False], ids=["accepted", "refused"])
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
@@ -219,6 +232,7 @@ def test_a_topic_recreated_while_the_query_runs(
         assert "created again" in failure.message
 
 
+@pytest.mark.proves(4)
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_a_topic_recreated_while_the_query_waits_for_cores(
     trigger: dict[str, Any],
@@ -247,6 +261,7 @@ def test_a_topic_recreated_while_the_query_waits_for_cores(
             topics.wait_received(sink, range(400))
 
 
+@pytest.mark.proves(3, "failures.md#retention-deleted-records-before-they-were-read")
 @pytest.mark.usefixtures("fast_polling")
 @pytest.mark.parametrize("accepts", [True, False], ids=["accepted", "refused"])
 def test_records_lost_while_the_query_runs(
@@ -279,6 +294,7 @@ def test_records_lost_while_the_query_runs(
         driver.wait_ready()
 
 
+@pytest.mark.proves("failures.md#partitions-are-added")
 @pytest.mark.usefixtures("fast_polling")
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_partitions_grow_under_traffic(
@@ -303,6 +319,7 @@ def test_partitions_grow_under_traffic(
     assert topics.replays_of_committed(commits, source, sink) == []
 
 
+@pytest.mark.proves(6, "failures.md#the-output-topic-does-not-exist")
 @pytest.mark.parametrize("trigger", ENGINES_AND_REAL_TIME)
 def test_a_missing_output_topic_is_reported_and_waited_for(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
@@ -321,6 +338,7 @@ def test_a_missing_output_topic_is_reported_and_waited_for(
         topics.wait_received(sink, range(10))
 
 
+@pytest.mark.proves("failures.md#the-output-topic-asks-for-more-replicas-than-it-has")
 def test_an_output_topic_that_can_never_take_a_record_is_reported(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -336,6 +354,7 @@ def test_an_output_topic_that_can_never_take_a_record_is_reported(
         topics.wait_received(sink, range(10))
 
 
+@pytest.mark.proves("failures.md#the-output-topic-is-deleted-while-the-query-writes-to-it")
 def test_a_deleted_output_topic_is_reported(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     source, sink = topics.make(), topics.make()
     flow = number_flow(topics, source, sink, CONTINUOUS)

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 _BATCHES: dict[str, Any] = {"microBatch": {"interval": "100ms"}}
 
 
+@pytest.mark.proves("failures.md#brokers-lost-the-end-of-a-log")
 @pytest.mark.parametrize("trigger", [CONTINUOUS, _BATCHES], ids=["continuous", "batches"])
 def test_the_stream_goes_on_at_the_end_and_says_so(
     trigger: dict[str, Any], jvm: Jvm, tmp_path: Path

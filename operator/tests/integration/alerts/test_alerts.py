@@ -42,6 +42,7 @@ def test_the_rules_are_a_file_that_prometheus_reads() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.proves(35)
 @pytest.mark.parametrize("alert", NAMES)
 def test_an_alert_fires_when_it_must_and_not_when_it_must_not(alert: str) -> None:
     """The cases are in rules/NAME.yaml, each under a comment that says what happens in it."""

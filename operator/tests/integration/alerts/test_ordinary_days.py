@@ -299,6 +299,7 @@ DAYS = {
 _IN_EACH_RUN = {"single-records", "resume", "first-backlog", "rewind", "rare-numbers"}
 
 
+@pytest.mark.proves(35)
 @pytest.mark.timeout(_HANGS_SECONDS + 600)
 @pytest.mark.parametrize(
     "name",

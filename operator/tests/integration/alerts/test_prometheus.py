@@ -141,6 +141,7 @@ def test_the_series_of_a_driver_and_of_its_stream_fit_together(running: Promethe
     assert series["metric"].items() >= LABELS.items()
 
 
+@pytest.mark.proves(35)
 def test_every_query_of_a_runbook_can_be_asked(running: Prometheus) -> None:
     """With the alert's labels as variables; the answer may be empty."""
     wait_for("a scrape of both", lambda: len(running.query("up == 1")) == 2)
@@ -195,6 +196,7 @@ def _pod(port: int, namespace: str, name: str, component: str, **labels: str) ->
     return {"targets": [f"127.0.0.1:{port}"], "labels": found}
 
 
+@pytest.mark.proves(35)
 def test_the_page_of_a_driver_speaks_for_nobody_else_and_is_bounded(tmp_path: Path) -> None:
     """By the document's configuration. A tenant serves what it likes beside an operator that does
     not lead and an honest driver: operator's names, another stream's labels, a million series.

@@ -145,6 +145,7 @@ def test_the_documented_policy_allows_images_of_one_registry_only(
         wait_for("the end of the policy", lambda: refusal(server, other) == "", 60)
 
 
+@pytest.mark.proves("on-call.md#get-the-command")
 def test_the_pod_for_on_call_is_accepted_with_its_shipped_rights(server: ApiServer) -> None:
     """That of docs/on-call.md, in a namespace as config/default has it; the guides' rehearsal runs
     it.
@@ -165,6 +166,7 @@ def test_the_pod_for_on_call_is_accepted_with_its_shipped_rights(server: ApiServ
     assert (container["image"], container["args"]) == ("operator", ["doctor", "-A"])
 
 
+@pytest.mark.proves("on-call.md#rights")
 def test_who_is_on_call_looks_at_all_streams_and_runs_nothing(
     server: ApiServer, tmp_path: Path
 ) -> None:
@@ -284,6 +286,7 @@ KEYED = changed(
 )
 
 
+@pytest.mark.proves(8)
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -320,6 +323,7 @@ def test_how_to_reach_an_object_store_may_change(kube: Kube) -> None:
 BLUE = changed(GOOD, "className", "blue")
 
 
+@pytest.mark.proves(26)
 @pytest.mark.parametrize(
     ("before", "after"),
     [

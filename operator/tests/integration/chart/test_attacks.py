@@ -28,6 +28,8 @@ from testkit.paths import CHECKOUT
 from testkit.tools import tool
 from testkit.wait import wait_for
 
+pytestmark = pytest.mark.proves("rbac.md#a-streams-driver")
+
 OPERATOR_NAMESPACE, TENANT = "penstock", "default"
 SETTINGS = Settings("penstock/spark:test", namespace=OPERATOR_NAMESPACE)
 

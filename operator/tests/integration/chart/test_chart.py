@@ -41,6 +41,7 @@ def test_the_chart_passes_lint() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.proves("install.md#choose-the-settings")
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -130,6 +131,7 @@ def _rendered(release: str, namespace: str, *values: str) -> list[dict[str, Any]
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
+@pytest.mark.proves("install.md#choose-the-settings")
 def test_a_policy_that_the_cluster_cannot_have_is_refused() -> None:
     """Instead of nothing that keeps drivers to their own pods."""
     wanted = ("template", "penstock", str(CHART), "--set=driverPolicy.enabled=true")
@@ -153,6 +155,7 @@ class NoKeyTwice(yaml.SafeLoader):
 OWN_LABELS = ("serviceAccount", "dashboards", "podMonitor", "prometheusRule")
 
 
+@pytest.mark.proves("install.md#choose-the-settings")
 def test_a_label_that_two_values_name_is_rendered_once() -> None:
     """The nearer one's, and never another one than the selectors have."""
     labels = {"team": "data", "app.kubernetes.io/name": "mine", "helm.sh/chart": "mine"}
@@ -428,6 +431,7 @@ def test_rights_and_account_may_be_somebody_elses() -> None:
 OPERATOR = "system:serviceaccount:default:penstock-operator"
 
 
+@pytest.mark.proves(32)
 @pytest.mark.parametrize(
     ("values", "elsewhere"),
     [
@@ -467,6 +471,7 @@ def test_what_it_renders_is_accepted_by_a_real_api_server(
         assert not _may(kube, "delete", "", "persistentvolumeclaims", "one")
 
 
+@pytest.mark.proves("install.md#uninstall")
 def test_another_release_takes_over_the_resource_type_that_an_uninstall_leaves() -> None:
     """As docs/install.md says: its streams are in it. Helm itself asks for the option."""
     with api_server() as server:
@@ -519,6 +524,7 @@ def test_helm_test_says_whether_the_operator_is_ready(tmp_path: Path) -> None:
         wait_for("no resource type", lambda: penstock.run(command).code == 1)
 
 
+@pytest.mark.proves("how-to/kustomize.md")
 def test_the_kustomize_base_is_the_chart() -> None:
     """With the resource type and the namespace. If not: python -m scripts.kustomize_base."""
     helm = tool("helm")

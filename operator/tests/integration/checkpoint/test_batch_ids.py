@@ -52,6 +52,7 @@ def run_until(
     return batch
 
 
+@pytest.mark.proves(7)
 @pytest.mark.parametrize("batch", [1, 0])
 def test_a_batch_that_the_sink_has_is_not_planned_with_more_records(
     batch: int, spark: SparkSession, shared: Topics, tmp_path: Path

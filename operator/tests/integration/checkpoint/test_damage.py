@@ -104,6 +104,7 @@ def _renumbered(files: Files) -> Iterator[tuple[str, bytes]]:
     yield from ((path, it) for path, it in files.items() if path.split("/")[0] not in LOGS)
 
 
+@pytest.mark.proves(7)
 @pytest.mark.parametrize(
     "engine",
     [

@@ -50,6 +50,7 @@ def flow_of(
     return number_flow(topics, source, sink, MICRO_BATCH, **more)
 
 
+@pytest.mark.proves("checkpoints.md#damage")
 @pytest.mark.parametrize("harm", [change, cut, empty, Path.unlink])
 def test_a_stream_without_whole_state_stops_and_says_what_to_do(
     harm: Callable[[Path], None], topics: Topics, jvm: Jvm, tmp_path: Path

@@ -89,6 +89,7 @@ def _committed(report: DriverReport) -> int:
     return sum(committed.offset for committed in report.committed_offsets or ())
 
 
+@pytest.mark.proves("failures.md#the-checkpoints-volume-is-full")
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_a_volume_that_fills_up_under_a_query(
     trigger: dict[str, Any], disk: SmallDisk, topics: Topics, jvm: Jvm

@@ -6,6 +6,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
 from testkit.driver.checkpoints import folder_at
@@ -13,6 +15,7 @@ from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
 
 
+@pytest.mark.proves(7)
 def test_uncommitted_offsets_lose_no_records(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     """Without the repair Spark commits its next epoch under them, and skips ten records."""
     source, sink = topics.make(1), topics.make()
@@ -32,6 +35,7 @@ def test_uncommitted_offsets_lose_no_records(topics: Topics, jvm: Jvm, tmp_path:
         assert json.loads(planted.read_text().splitlines()[-1]) == {source: {"0": 10}}
 
 
+@pytest.mark.proves(12)
 def test_torn_offsets_stop_the_stream_until_they_are_restored(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -63,6 +67,7 @@ def test_torn_offsets_stop_the_stream_until_they_are_restored(
     assert topics.received(sink) == Counter(range(20))
 
 
+@pytest.mark.proves("checkpoints.md#repairs")
 def test_a_query_that_never_committed_comes_back_by_itself(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def repaired(folder: CheckpointFolder, flow: ContinuousStream) -> tuple[object, 
     return (plan.epoch, *plan.repairs)
 
 
+@pytest.mark.proves(7)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "engine",
@@ -103,6 +104,7 @@ def get(bucket: CheckpointBucket, flow: ContinuousStream, generation: int) -> di
     }
 
 
+@pytest.mark.proves(7)
 @pytest.mark.parametrize("trigger", [CONTINUOUS, REAL_TIME], ids=["continuous", "real-time"])
 def test_a_late_commit_of_an_earlier_driver_does_not_count(
     trigger: dict[str, object], topics: Topics, jvm: Jvm, bucket: CheckpointBucket

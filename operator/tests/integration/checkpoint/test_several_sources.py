@@ -18,7 +18,7 @@ from testkit.driver.bare_query import bare, newest, parquet_flow, written
 from testkit.driver.checkpoints import folder_at, read
 from testkit.kafka.topics import Topics
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.proves("checkpoints.md#several-sources")]
 
 Also = Callable[[DataFrame], DataFrame]
 
@@ -77,6 +77,7 @@ def run(
         running.wait("all", has_all)
 
 
+@pytest.mark.proves(7)
 @pytest.mark.parametrize("batch", [0, 1])
 @pytest.mark.parametrize("other", [another_topic, files_beside])
 def test_a_lost_batch_of_two_sources_is_planned_without_records(
@@ -103,6 +104,7 @@ def test_a_lost_batch_of_two_sources_is_planned_without_records(
     assert lost > 0 or all(found[number] == 2 for number in (0, 100))
 
 
+@pytest.mark.proves(7)
 def test_a_start_leaves_the_offsets_of_another_topic_as_they_are(
     spark: SparkSession, jvm: Jvm, shared: Topics, tmp_path: Path
 ) -> None:

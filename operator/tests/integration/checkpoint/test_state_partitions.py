@@ -54,6 +54,7 @@ def state_partitions(checkpoint: Path) -> int:
     return len([it for it in checkpoint.glob("state/0/*") if it.name.isdecimal()])
 
 
+@pytest.mark.proves("checkpoints.md#state")
 @pytest.mark.parametrize(
     "program",
     ["count", "join", *(pytest.param(it, marks=FULL) for it in ("deduplication", "own state"))],
@@ -96,6 +97,7 @@ def test_the_reports_say_it_as_long_as_it_takes(
         assert all(report.state is QueryState.STARTING for report in said)
 
 
+@pytest.mark.proves("checkpoints.md#state")
 @pytest.mark.parametrize("wanted", [3, *(pytest.param(number, marks=FULL) for number in (6, None))])
 def test_a_kill_undoes_what_was_done_of_it(
     wanted: int | None, topics: Topics, jvm: Jvm, class_path: str, tmp_path: Path
@@ -132,6 +134,7 @@ def test_a_kill_undoes_what_was_done_of_it(
     assert partitions() == (wanted or 4)
 
 
+@pytest.mark.proves("checkpoints.md#state")
 @pytest.mark.parametrize(
     ("transform", "conf", "why"),
     [
@@ -168,6 +171,7 @@ def test_what_spark_cannot_divide_is_refused(
         assert it.last.state_partitions == 4
 
 
+@pytest.mark.proves("checkpoints.md#state")
 def test_a_batch_that_the_sink_would_miss_is_refused(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -225,6 +229,7 @@ def test_a_batch_that_the_sink_may_know_runs_first(
     assert topics.last_values(sink) == dict.fromkeys(range(sent[0]), 1)
 
 
+@pytest.mark.proves("checkpoints.md#state")
 @pytest.mark.full
 @pytest.mark.parametrize("program", COUNTING)
 def test_in_an_object_store(

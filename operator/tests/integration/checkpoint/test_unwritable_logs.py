@@ -35,6 +35,7 @@ def _full(trigger: dict[str, Any], logs: tuple[str, ...], name: str) -> Any:
     return pytest.param(trigger, logs, id=name, marks=pytest.mark.full)
 
 
+@pytest.mark.proves("failures.md#the-checkpoints-volume-does-not-answer")
 @pytest.mark.parametrize(
     ("trigger", "logs"),
     [
@@ -87,6 +88,7 @@ def test_a_query_that_cannot_commit_is_stopped_until_it_can(
     assert {failure.reason for failure in failures} <= _REASONS, "no patience was needed"
 
 
+@pytest.mark.proves("failures.md#the-checkpoints-volume-does-not-answer")
 @pytest.mark.full
 @pytest.mark.parametrize("logs", [BOTH, ("commits",)], ids=["both", "commits"])
 def test_a_query_that_is_to_end_waits_until_it_can_commit(

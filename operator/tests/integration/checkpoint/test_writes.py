@@ -141,6 +141,7 @@ def test_the_interrupted_writes_of_a_real_run_are_repaired(written: Written) -> 
     check_cuts(written)
 
 
+@pytest.mark.proves(7)
 def test_spark_continues_from_the_interrupted_writes_of_a_real_run(
     written: Written,
     spark: SparkSession,

@@ -60,6 +60,7 @@ def compiled_without_a_jdk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return folder / CONNECTOR_JAR
 
 
+@pytest.mark.proves("decisions/own-data-source.md")
 def test_a_machine_without_a_compiler_makes_the_same_data_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_machine_without_a_compiler_makes_the_same_data_source(
     assert loaded.returncode == 0, loaded.stderr
 
 
+@pytest.mark.proves("decisions/own-data-source.md")
 def test_the_tests_of_the_connector(tmp_path: Path, record_figure: RecordFigure) -> None:
     system_packages.require("javac")
     junit = maven_jars("connector-test", TESTS / "pom.xml")

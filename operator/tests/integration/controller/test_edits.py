@@ -27,6 +27,7 @@ from testkit.kubernetes.api_server import ApiServer
 from testkit.wait import wait_for_async
 
 
+@pytest.mark.proves(19)
 async def test_an_edit_is_applied_when_the_driver_says_that_spark_takes_it(
     space: Namespace,
 ) -> None:
@@ -68,6 +69,7 @@ async def test_an_edit_is_applied_when_the_driver_says_that_spark_takes_it(
         assert await condition("Stalled", "NotStalled")
 
 
+@pytest.mark.proves("edits.md#an-edit-of-the-query")
 async def test_an_edit_of_the_query_reaches_the_driver_that_runs(
     space: Namespace, server: ApiServer
 ) -> None:
@@ -119,6 +121,7 @@ async def _is_judged(followed: FollowedStream, generation: int) -> bool:
     return followed.verdict is not None and followed.verdict.generation == generation
 
 
+@pytest.mark.proves("operate.md#edit")
 async def test_an_edit_of_a_live_field_changes_no_object(space: Namespace) -> None:
     """The driver, which would be asked about any other edit, takes it by itself."""
 
@@ -145,6 +148,7 @@ async def test_an_edit_of_a_live_field_changes_no_object(space: Namespace) -> No
         assert status["restarts"]["total"] == 0
 
 
+@pytest.mark.proves("edits.md#an-edit-that-does-not-run")
 async def test_an_edit_that_does_not_become_ready_is_taken_back(space: Namespace) -> None:
     """By what the operator has recorded; the API server lets nobody change a record's data."""
     broken = LastFailure(reason="Boom", message="it broke", permanent=True, time=samples.T0)
@@ -195,6 +199,7 @@ async def test_an_edit_that_does_not_become_ready_is_taken_back(space: Namespace
         assert len(await records()) == 2
 
 
+@pytest.mark.proves("edits.md#an-edit-that-does-not-run")
 async def test_a_stream_that_replaces_another_is_rolled_back_by_its_own_record(
     space: Namespace,
 ) -> None:

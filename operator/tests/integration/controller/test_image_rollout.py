@@ -79,6 +79,7 @@ async def operator(
         process.end(signal.SIGTERM)
 
 
+@pytest.mark.proves("operate.md#a-new-default-image")
 async def test_a_default_image_that_does_not_run_touches_three_of_fifty_streams(
     server: ApiServer, tmp_path: Path
 ) -> None:

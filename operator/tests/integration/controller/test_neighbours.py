@@ -65,6 +65,7 @@ def operators(server: ApiServer, tmp_path: Path) -> Iterator[list[OperatorProces
         operator.end(signal.SIGKILL)
 
 
+@pytest.mark.proves("decisions/bounded-tenants.md")
 @pytest.mark.parametrize(
     ("large", "invalid", "of_first"),
     [

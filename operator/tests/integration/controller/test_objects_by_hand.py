@@ -114,6 +114,7 @@ _PLAIN = {
 }
 
 
+@pytest.mark.proves("failures.md#somebody-deletes-or-changes-an-object-of-the-stream")
 @pytest.mark.parametrize("resource", list(_PLAIN))
 async def test_an_object_is_restored_and_the_driver_runs_on(
     space: Namespace, resource: str
@@ -142,6 +143,7 @@ async def test_a_claim_is_restored(space: Namespace) -> None:
         await assert_undisturbed(space, pod)
 
 
+@pytest.mark.proves("failures.md#somebody-deletes-or-changes-an-object-of-the-stream")
 async def test_a_config_map_is_restored_with_its_content(space: Namespace) -> None:
     """A driver that starts never reads another document under the name of its own."""
     async with space.operator():
@@ -157,6 +159,7 @@ async def test_a_config_map_is_restored_with_its_content(space: Namespace) -> No
         await assert_undisturbed(space, pod)
 
 
+@pytest.mark.proves("failures.md#somebody-deletes-or-changes-an-object-of-the-stream")
 @pytest.mark.parametrize(
     "change",
     [
@@ -200,6 +203,7 @@ async def test_the_driver_runs_on_whatever_is_changed_on_its_pod(
         assert "NotReady" not in reasons.split()
 
 
+@pytest.mark.proves("failures.md#somebody-deletes-or-changes-an-object-of-the-stream")
 async def test_a_binding_to_another_role_is_said_until_it_is_deleted(space: Namespace) -> None:
     """Nobody can change what a RoleBinding binds to."""
     async with space.operator():
@@ -214,6 +218,7 @@ async def test_a_binding_to_another_role_is_said_until_it_is_deleted(space: Name
         await assert_undisturbed(space, pod)
 
 
+@pytest.mark.proves("failures.md#somebody-deletes-or-changes-an-object-of-the-stream")
 async def test_an_account_of_somebody_else_is_said_and_its_pod_is_replaced(
     space: Namespace,
 ) -> None:
@@ -233,6 +238,7 @@ async def test_an_account_of_somebody_else_is_said_and_its_pod_is_replaced(
         await space.wait_ready()
 
 
+@pytest.mark.proves("failures.md#somebody-deletes-or-changes-an-object-of-the-stream")
 async def test_what_a_finalizer_keeps_is_said(space: Namespace) -> None:
     """Not that a node does not confirm the end of the pod."""
     async with space.operator():
@@ -245,6 +251,7 @@ async def test_what_a_finalizer_keeps_is_said(space: Namespace) -> None:
         assert await space.get(kinds.ROLE, DRIVER) is not None
 
 
+@pytest.mark.proves("failures.md#somebody-deletes-or-changes-an-object-of-the-stream")
 @pytest.mark.parametrize(
     "status",
     [

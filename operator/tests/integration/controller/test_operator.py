@@ -61,6 +61,7 @@ async def config_maps(space: Namespace) -> list[str]:
     return [name for name in await space.names() if name.startswith("ConfigMap")]
 
 
+@pytest.mark.proves(27)
 async def test_applying_the_same_manifest_twice_changes_nothing(
     space: Namespace,
 ) -> None:
@@ -84,6 +85,7 @@ async def test_applying_the_same_manifest_twice_changes_nothing(
     assert await resource_versions(space) == before
 
 
+@pytest.mark.proves(28)
 @pytest.mark.parametrize(("policy", "kept"), [("Retain", {CLAIM}), ("Delete", set())])
 async def test_deleting_leaves_only_a_retained_claim_also_without_an_operator(
     space: Namespace, policy: str, kept: set[str]
@@ -100,6 +102,7 @@ async def test_deleting_leaves_only_a_retained_claim_also_without_an_operator(
     await wait_for_async("only the claim is left", only_the_claim_is_left)
 
 
+@pytest.mark.proves(28)
 async def test_a_stream_in_an_object_store_has_no_claim(space: Namespace) -> None:
     """It becomes Ready, says where its checkpoint is, and leaves nothing in the cluster."""
     async with space.operator():
@@ -197,6 +200,7 @@ async def test_a_corrected_spec_replaces_a_pod_that_never_became_ready(space: Na
         await space.wait_ready()
 
 
+@pytest.mark.proves(18)
 async def test_an_aggregate_ends_stalled_and_recovers_when_corrected(
     space: Namespace,
 ) -> None:
@@ -249,6 +253,7 @@ async def wait_unauthorized(pod: OwnPod) -> None:
     await wait_for_async("the token rejected", unauthorized)
 
 
+@pytest.mark.proves("failures.md#the-api-server-rejects-the-drivers-token")
 async def test_a_pod_whose_service_account_was_made_again_is_replaced_once(
     space: Namespace, server: ApiServer
 ) -> None:
@@ -342,6 +347,7 @@ async def test_the_rights_that_the_chart_grants_are_sufficient(
         await space.kubectl("auth", "can-i", "list", "events.events.k8s.io", f"--as={user}")
 
 
+@pytest.mark.proves("failures.md#events")
 async def test_events_report_the_start_and_a_restart_of_the_query(space: Namespace) -> None:
     async with space.operator():
         await start_stream(space)

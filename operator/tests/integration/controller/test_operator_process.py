@@ -31,6 +31,7 @@ def server() -> Iterator[ApiServer]:
         yield server
 
 
+@pytest.mark.proves(26)
 async def test_it_recovers_from_sigkill_and_ends_cleanly_at_sigterm(
     server: ApiServer, space: Namespace, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ async def _applied(space: Namespace) -> Manifest:
     return found
 
 
+@pytest.mark.proves(26)
 async def test_each_operator_acts_on_the_streams_of_its_class_only(
     server: ApiServer, space: Namespace, other: Namespace, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def operators(server: ApiServer, tmp_path: Path) -> Iterator[list[OperatorProces
         operator.end(signal.SIGKILL)
 
 
+@pytest.mark.proves(26)
 async def test_another_operator_takes_over_and_no_edit_is_lost(
     operators: list[OperatorProcess], space: Namespace, record_figure: RecordFigure
 ) -> None:

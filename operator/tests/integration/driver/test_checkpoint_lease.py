@@ -42,6 +42,7 @@ def reason(process: Process) -> str:
     return process.termination_log.read_text() if process.termination_log.exists() else ""
 
 
+@pytest.mark.proves(25)
 @pytest.mark.timeout(300)
 def test_the_next_driver_starts_at_once_after_a_clean_stop_and_in_the_same_pod(
     topics: Topics, class_path: str, bucket: CheckpointBucket, tmp_path: Path
@@ -69,6 +70,7 @@ def test_the_next_driver_starts_at_once_after_a_clean_stop_and_in_the_same_pod(
             assert process.stop() == 0
 
 
+@pytest.mark.proves(25)
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: next(iter(mode)))
 def test_one_that_was_frozen_ends_when_it_wakes_up(
@@ -118,6 +120,7 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
+@pytest.mark.proves("failures.md#the-object-store-does-not-answer")
 @pytest.mark.timeout(300)
 def test_a_store_that_is_away_for_long_ends_the_driver_and_starts_it_again(
     topics: Topics, class_path: str, bucket: CheckpointBucket, proxy: S3Proxy, tmp_path: Path
@@ -141,6 +144,7 @@ def test_a_store_that_is_away_for_long_ends_the_driver_and_starts_it_again(
             assert process.stop() == 0
 
 
+@pytest.mark.proves(25)
 def test_what_is_wrong_with_the_store_is_said_at_once_and_waited_for(
     topics: Topics, class_path: str, s3: ObjectStore, proxy: S3Proxy, tmp_path: Path
 ) -> None:
@@ -171,6 +175,7 @@ def test_what_is_wrong_with_the_store_is_said_at_once_and_waited_for(
         assert process.stop() == 0
 
 
+@pytest.mark.proves("failures.md#the-object-store-does-not-answer")
 @pytest.mark.timeout(300)
 def test_one_request_without_an_answer_ends_no_driver(
     topics: Topics, class_path: str, bucket: CheckpointBucket, proxy: S3Proxy, tmp_path: Path

@@ -46,6 +46,7 @@ def wait_silent(driver: InProcessDriver) -> None:
     driver.wait("no warning", lambda report: not report.message)
 
 
+@pytest.mark.proves("operate.md#lag-in-kafkas-own-tools")
 @pytest.mark.parametrize(
     "trigger",
     [
@@ -77,6 +78,7 @@ def test_kafkas_own_tool_shows_the_lag(
     assert lags(topics, group) == {**none, (two, 0): 7}
 
 
+@pytest.mark.proves("operate.md#lag-in-kafkas-own-tools")
 def test_a_group_that_others_use_is_a_warning_while_they_do(
     group: str, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:

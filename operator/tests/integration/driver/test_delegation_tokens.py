@@ -79,6 +79,7 @@ def wait_received(topics: Topics, sink: str, numbers: range, query: StreamingQue
     wait_for("the numbers", all_received, every=0.25)
 
 
+@pytest.mark.proves("decisions/own-data-source.md")
 @pytest.mark.full
 def test_a_renewed_delegation_token(jvm: Jvm, tmp_path: Path) -> None:
     """Records flow on when the token with which the query began is no longer valid."""

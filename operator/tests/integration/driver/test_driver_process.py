@@ -32,6 +32,7 @@ from testkit.wait import wait_for
 pytestmark = pytest.mark.timeout(240)
 
 
+@pytest.mark.proves(1)
 def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
     topics: Topics, class_path: str, tmp_path: Path, record_figure: RecordFigure
 ) -> None:
@@ -66,6 +67,7 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
     assert steps[-2:] == ["stopping", "stopped"]
 
 
+@pytest.mark.proves("capacity.md#a-stream-of-12-partitions")
 def test_the_smallest_driver_runs(topics: Topics, class_path: str, tmp_path: Path) -> None:
     """The smallest that validation accepts: with a few MiB less Spark does not start."""
     source, sink = topics.make(), topics.make()
@@ -84,6 +86,7 @@ def test_the_smallest_driver_runs(topics: Topics, class_path: str, tmp_path: Pat
         assert process.stop(30) == 0
 
 
+@pytest.mark.proves("failures.md#the-image-does-not-fit-the-transform")
 @pytest.mark.parametrize("image", ["no jar", "no connector", "another Spark"])
 def test_an_image_that_cannot_read_kafka_is_refused_before_anything_else(
     image: str, class_path: str, tmp_path: Path
@@ -139,6 +142,7 @@ def test_a_stop_during_the_start_is_clean(class_path: str, tmp_path: Path) -> No
     assert history["attempts"] == 0
 
 
+@pytest.mark.proves(25, "failures.md#the-drivers-pod-is-force-deleted-and-its-process-still-runs")
 def test_a_driver_waits_until_the_previous_one_is_gone(class_path: str, tmp_path: Path) -> None:
     """As after the forced deletion of a pod. The JVM inherits the lock, because it writes."""
     with driver(stream(), tmp_path, class_path) as first:
@@ -160,6 +164,7 @@ def test_a_driver_waits_until_the_previous_one_is_gone(class_path: str, tmp_path
             second.wait_ready()
 
 
+@pytest.mark.proves(22)
 def test_max_attempts_holds_across_processes(class_path: str, tmp_path: Path) -> None:
     """The kubelet restarts a container whose JVM crashes without limit."""
     once = stream(restart={"maxAttempts": 1})

@@ -52,6 +52,7 @@ def ran(spark: SparkSession, sql: str, folder: Path) -> CheckpointFolder:
     return running.folder
 
 
+@pytest.mark.proves(14, "failures.md#an-edit-makes-a-query-that-spark-cannot-continue")
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
@@ -117,6 +118,7 @@ def test_edits_leave_no_listener_behind(spark: SparkSession, tmp_path: Path) -> 
     assert listeners() == before
 
 
+@pytest.mark.proves("failures.md#an-edit-makes-a-query-that-spark-cannot-continue")
 def test_a_second_stream_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Its offsets would be taken for those of the source at the next start."""
     python = {"function": "unions:both", "inline": UNION_IN_PYTHON}

@@ -73,6 +73,7 @@ def judge_of(
     return EditJudge(running.spec, local, VolumeCheckpoints(local), lambda: spark).judge
 
 
+@pytest.mark.proves(19)
 @pytest.mark.parametrize("trigger", EACH_MODE)
 def test_spark_judges_an_edit_in_each_mode(
     trigger: dict[str, Any], spark: SparkSession, tmp_path: Path
@@ -91,6 +92,7 @@ def test_spark_judges_an_edit_in_each_mode(
     assert taken == [None] * len(TAKEN)
 
 
+@pytest.mark.proves(19)
 @pytest.mark.parametrize(
     ("trigger", "reason"),
     [(CONTINUOUS, "UnsupportedOperation"), (MICRO_BATCH, "CheckpointOfOtherReads")],
@@ -136,6 +138,7 @@ def test_a_query_that_runs_does_not_notice(
         assert "2 AS one" in plan.toString()
 
 
+@pytest.mark.proves(19)
 @pytest.mark.parametrize("trigger", BOTH_ENGINES)
 def test_a_plan_that_runs_a_job_leaves_nothing_behind(
     trigger: dict[str, Any], spark: SparkSession, tmp_path: Path

@@ -25,6 +25,7 @@ BATCHES: dict[str, Any] = {"trigger": {"microBatch": {"interval": "100ms"}}}
 _TWICE = "SELECT key, value FROM source UNION ALL SELECT key, value FROM source"
 
 
+@pytest.mark.proves("guarantees.md#exactly-once")
 @pytest.mark.parametrize(
     ("sql", "problem"),
     [
@@ -56,6 +57,7 @@ WHERE id % 1000000 = 0)"""
 _NUMBER = "CAST(CAST(value AS STRING) AS INT)"
 
 
+@pytest.mark.proves("guarantees.md#exactly-once")
 @pytest.mark.parametrize(
     ("hint", "join", "problem"),
     [
@@ -82,6 +84,7 @@ def test_a_join_whose_tasks_share_a_partition_is_refused(
     assert not topics.received(sink)
 
 
+@pytest.mark.proves("guarantees.md#exactly-once")
 def test_a_join_with_a_small_table(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     source, sink = topics.make(), topics.make()
     topics.send(source, range(10))
@@ -94,6 +97,7 @@ def test_a_join_with_a_small_table(topics: Topics, jvm: Jvm, tmp_path: Path) -> 
     assert set(received.values()) == {1}
 
 
+@pytest.mark.proves("guarantees.md#exactly-once")
 def test_a_batch_that_takes_longer_than_its_transaction_may_be_made_smaller(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -130,6 +134,7 @@ def exactly_once(
     return stream(**spec)
 
 
+@pytest.mark.proves("guarantees.md#exactly-once")
 def test_another_cluster_and_a_log_of_transactions_that_takes_none(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -165,6 +170,7 @@ class ImpatientBroker(Broker):
         return f"{super()._settings()}transaction.max.timeout.ms=60000\n"
 
 
+@pytest.mark.proves("guarantees.md#exactly-once")
 def test_the_brokers_say_how_long_a_transaction_may_be(jvm: Jvm, tmp_path: Path) -> None:
     """Their maximum is the default, and more is refused before anything is written."""
     with running_broker(ImpatientBroker) as broker:
@@ -186,6 +192,7 @@ def test_the_brokers_say_how_long_a_transaction_may_be(jvm: Jvm, tmp_path: Path)
             assert driver.last.last_failure is None
 
 
+@pytest.mark.proves("guarantees.md#exactly-once")
 @pytest.mark.parametrize("partitions", [16, pytest.param(100, marks=pytest.mark.full)])
 def test_many_partitions_of_one_broker(
     partitions: int, topics: Topics, jvm: Jvm, tmp_path: Path
@@ -205,6 +212,7 @@ def test_many_partitions_of_one_broker(
     assert max(received.values()) == 1
 
 
+@pytest.mark.proves("failures.md#an-edit-adds-or-removes-a-topic-or-a-partition")
 def test_a_topic_that_is_named_again_is_read_from_its_first_record(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -234,6 +242,7 @@ def test_a_topic_that_is_named_again_is_read_from_its_first_record(
     assert all(received[number] == 1 for number in (*range(10), *range(20, 40)))
 
 
+@pytest.mark.proves("guarantees.md#exactly-once")
 def test_a_topic_that_was_created_again_is_read_from_its_first_record(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -257,6 +266,7 @@ def test_a_topic_that_was_created_again_is_read_from_its_first_record(
     assert max(topics.received(sink).values()) == 1
 
 
+@pytest.mark.proves("guarantees.md#exactly-once")
 def test_a_plain_application_is_refused_where_it_cannot_hold(
     spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:

@@ -24,6 +24,8 @@ from testkit.streams.examples import compiled, consume, example, lines, produce
 from testkit.streams.streams import kafka_sink, stream
 from testkit.wait import wait_for
 
+pytestmark = pytest.mark.proves("recipes.md")
+
 CARS = [
     '{"carId": 7, "speed": 120.5}',
     '{"carId": 8, "speed": 80.0}',

@@ -80,6 +80,7 @@ def pod(kubelet: Kubelet, folder: Path) -> PodEnvironment:
     )  # fmt: skip
 
 
+@pytest.mark.proves(15, "failures.md#there-are-fewer-cores-than-partitions")
 def test_a_missing_core_is_reported_and_waited_for(
     kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path, record_figure: RecordFigure
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_missing_core_is_reported_and_waited_for(
     assert [path.name for path in events.glob("*/events_1_*")]
 
 
+@pytest.mark.proves("capacity.md#a-stream-of-12-partitions")
 def test_the_smallest_executor_runs(
     kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -154,6 +156,7 @@ def web_page(driver: InProcessDriver, address: str, path: str) -> str:
         return str(answer.read().decode())
 
 
+@pytest.mark.proves(15, 16, "failures.md#an-executor-is-lost", "failures.md#partitions-are-added")
 def test_executors_are_waited_for_lost_added_and_released(
     kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -235,6 +238,7 @@ BROKER = "broker.example"
 NOWHERE = "127.0.0.9"
 
 
+@pytest.mark.proves("metrics.md#how-latency-and-lag-are-measured")
 @pytest.mark.timeout(600)
 def test_a_long_batch_has_handled_what_it_has_passed_on(
     kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
@@ -279,6 +283,7 @@ def test_a_long_batch_has_handled_what_it_has_passed_on(
         assert (found["lag_records"], found["unhandled_records"]) == (uncommitted, 0)
 
 
+@pytest.mark.proves("failures.md#one-executor-cannot-reach-the-broker-of-a-partition")
 def test_an_executor_that_cannot_reach_the_broker_is_replaced(
     kubelet: Kubelet,
     topics: Topics,
@@ -367,6 +372,7 @@ def writes_state(executor: dict[str, Any]) -> bool:
 FULL = pytest.mark.full
 
 
+@pytest.mark.proves("failures.md#there-are-fewer-cores-than-partitions")
 @pytest.mark.parametrize(
     ("trigger", "transform", "keeps_state"),
     [
@@ -407,6 +413,7 @@ def test_the_plan_says_whether_executors_write_state(
 JOB = "    assert source.sparkSession.range(3).selectExpr('sum(id) AS n').head().n == 3\n"
 
 
+@pytest.mark.proves("failures.md#planning-the-query-takes-long")
 @pytest.mark.parametrize(
     ("text", "executors"), [(PASSES_ON, [False]), (COUNTS, [False, True])], ids=["none", "state"]
 )

@@ -51,6 +51,7 @@ def send_with_one_bad(topics: Topics, source: str, count: int = 1000) -> Positio
     return Position(source, partition, offset)
 
 
+@pytest.mark.proves("failures.md#the-transform-cannot-process-a-record")
 @pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH, ASYNC, REAL_TIME, AVAILABLE_NOW])
 def test_the_record_is_named_at_the_first_failure(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, jvm_log: Path, tmp_path: Path
@@ -109,6 +110,7 @@ def f(source):
 """
 
 
+@pytest.mark.proves("failures.md#the-transform-cannot-process-a-record")
 def test_a_function_that_reads_ahead_names_no_record(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -138,6 +140,7 @@ def messages(topics: Topics, topic: str) -> list[Message]:
     return TopicReader(topics.bootstrap).read(topic)
 
 
+@pytest.mark.proves(37)
 @pytest.mark.parametrize("count", [1000, pytest.param(100_000, marks=pytest.mark.full)])
 @pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH, ASYNC, REAL_TIME, AVAILABLE_NOW])
 def test_a_bad_record_becomes_a_dead_letter_and_all_others_pass(
@@ -167,6 +170,7 @@ def test_a_bad_record_becomes_a_dead_letter_and_all_others_pass(
     assert int(headers["__penstock.errors.timestamp"]) <= letter.timestamp()[1]
 
 
+@pytest.mark.proves(37)
 @pytest.mark.parametrize("trigger", BOTH_ENGINES)
 def test_a_transform_that_fails_over_each_record_stops_at_the_bound(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
@@ -195,6 +199,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.proves(37)
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 @pytest.mark.parametrize(
     "fault", ["deleted", "too small", pytest.param("compacted", marks=pytest.mark.full)]
@@ -228,6 +233,7 @@ def test_a_dead_letter_topic_that_takes_none_multiplies_no_record(
     assert max(topics.received(sink).values()) <= 3
 
 
+@pytest.mark.proves(37)
 @pytest.mark.full
 @pytest.mark.parametrize("again", [False, True], ids=["retention", "created again"])
 def test_a_record_that_is_gone_before_its_copy_is_made_is_no_dead_letter(
@@ -251,6 +257,7 @@ def test_a_record_that_is_gone_before_its_copy_is_made_is_no_dead_letter(
     assert topics.received(letters) == {}
 
 
+@pytest.mark.proves(37)
 @pytest.mark.full
 @pytest.mark.timeout(480)
 @pytest.mark.parametrize("trigger", BOTH_ENGINES)
@@ -303,6 +310,7 @@ def failures(driver: InProcessDriver, reason: str) -> float:
     return sum(of.get_sample_value(name, labels) or 0.0 for labels in either)
 
 
+@pytest.mark.proves(37)
 def test_a_copy_that_was_not_noted_is_made_again(
     topics: Topics, jvm: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,6 +341,7 @@ def test_a_copy_that_was_not_noted_is_made_again(
     assert topics.received(letters) == {BAD: 2}
 
 
+@pytest.mark.proves(37)
 def test_a_topic_that_was_created_again_is_read_whole(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -350,6 +359,7 @@ def test_a_topic_that_was_created_again_is_read_whole(
         topics.wait_received(sink, range(3))
 
 
+@pytest.mark.proves("how-to/dead-letters.md#when-it-does-not-help")
 @pytest.mark.parametrize(
     ("of_source", "reason", "words"),
     [
@@ -378,6 +388,7 @@ def test_a_topic_that_cannot_take_dead_letters_is_refused_before_anything_runs(
     assert failure.permanent
 
 
+@pytest.mark.proves("how-to/dead-letters.md#when-it-does-not-help")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -399,6 +410,7 @@ def test_dead_letters_of_a_query_that_reads_ahead_are_refused(
     assert failure.permanent
 
 
+@pytest.mark.proves("how-to/dead-letters.md#read-them-again")
 def test_dead_letters_are_read_again_by_a_corrected_stream(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:

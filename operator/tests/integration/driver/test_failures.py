@@ -71,6 +71,7 @@ EACH_CLIENT = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.proves("failures.md#no-brokers-name-resolves")
 @EACH_CLIENT
 def test_a_name_that_does_not_resolve_is_an_outage(spark: SparkSession, client: Client) -> None:
     """Kafka's clients call it a wrong configuration."""
@@ -96,6 +97,7 @@ SECRET = "card 4111"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
+@pytest.mark.proves(31)
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
@@ -153,6 +155,7 @@ def _dies(_: str) -> int:
     os._exit(3)
 
 
+@pytest.mark.proves("failures.md#the-image-does-not-fit-the-transform")
 @pytest.mark.parametrize("arrow", [False, True], ids=["pickled", "arrow"])
 @pytest.mark.parametrize(
     ("function", "reason", "words"),
@@ -390,6 +393,7 @@ def _copy_by(transform: dict[str, Any], trigger: dict[str, Any]) -> StreamSpec:
     return stream(kafka_source(UNKNOWN), to, transform=transform, trigger=trigger).spec
 
 
+@pytest.mark.proves(31)
 def test_a_job_that_fails_at_planning_does_not_show_what_it_read(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -406,6 +410,7 @@ def f(source):
     assert "4111" not in failure.message
 
 
+@pytest.mark.proves(31)
 def test_a_streams_exception_over_a_record_does_not_show_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -421,6 +426,7 @@ def test_a_streams_exception_over_a_record_does_not_show_it(
     assert "4111" not in failure.message
 
 
+@pytest.mark.proves("failures.md#a-record-cannot-be-written")
 @pytest.mark.parametrize(
     ("sql", "reason", "words"),
     [

@@ -42,6 +42,7 @@ FROM (SELECT CAST(CAST(value AS STRING) AS INT) % 10 AS digit FROM source) GROUP
 """
 
 
+@pytest.mark.proves("how-to/rewind.md")
 @pytest.mark.parametrize("trigger", MOSTLY_BOTH_ENGINES)
 def test_a_generation_goes_on_where_another_is_and_the_other_stays(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
@@ -97,6 +98,7 @@ STARTS: list[tuple[Callable[[Topics, str, float], dict[str, Any]], set[int]]] = 
 ]
 
 
+@pytest.mark.proves("how-to/rewind.md")
 @pytest.mark.parametrize(
     ("start", "expected"),
     STARTS,

@@ -242,6 +242,7 @@ def test_spark_judges_what_the_class_builds(
     assert (failure.reason, failure.permanent) == (reason, True)
 
 
+@pytest.mark.proves("failures.md#the-image-does-not-fit-the-transform")
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

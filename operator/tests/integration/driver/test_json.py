@@ -62,6 +62,7 @@ GOOD = {
 }
 
 
+@pytest.mark.proves(31)
 @pytest.mark.parametrize(("record", "why"), BAD.items(), ids=range(len(BAD)))
 def test_what_is_wrong_with_a_record_is_said_without_a_value(
     record: str, why: str, spark: SparkSession
@@ -78,6 +79,7 @@ def test_what_is_wrong_with_a_record_is_said_without_a_value(
     assert SECRET not in failure.message
 
 
+@pytest.mark.proves(31)
 def test_a_field_that_only_the_record_names_is_not_shown(spark: SparkSession) -> None:
     """Also if its type is in the message; and all fields of the type, if Spark names none."""
     rows = spark.createDataFrame([(f'{{"at":"{SECRET} {SECRET}"}}',)], "value STRING")
@@ -91,6 +93,7 @@ def test_a_field_that_only_the_record_names_is_not_shown(spark: SparkSession) ->
     assert "from_json: a value is text that is no TIMESTAMP" in classify(chain).message
 
 
+@pytest.mark.proves("failures.md#the-transform-cannot-process-a-record")
 @pytest.mark.parametrize("trigger", MOSTLY_BOTH_ENGINES)
 def test_a_bad_record_is_a_dead_letter_and_a_missing_field_is_none(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
@@ -124,6 +127,7 @@ def test_a_bad_record_is_a_dead_letter_and_a_missing_field_is_none(
     assert SECRET not in said
 
 
+@pytest.mark.proves("failures.md#the-transform-cannot-process-a-record")
 def test_an_aggregate_does_not_swallow_a_bad_record(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:

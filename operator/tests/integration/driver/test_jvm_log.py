@@ -16,6 +16,8 @@ from testkit.driver.bare_query import bare_session
 from testkit.streams.streams import stream
 from testkit.wait import wait_for
 
+pytestmark = pytest.mark.proves("failures.md#what-is-shown-of-records")
+
 _SECRET = "card 4111"
 _STATE = "org.apache.spark.sql.execution.streaming.operators.stateful"
 

@@ -37,6 +37,8 @@ from testkit.streams.examples import example
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, MOSTLY_CONTINUOUS, stream
 from testkit.wait import wait_for
 
+pytestmark = pytest.mark.proves(33, "security.md#credentials-for-kafka")
+
 TLS: dict[str, Any] = {"caSecret": {"name": CA, "key": "ca.crt"}}
 MUTUAL: dict[str, Any] = {"tls": {**TLS, "clientSecret": {"name": CLIENT}}}
 SASL: dict[str, Any] = {
@@ -155,6 +157,7 @@ def test_records_flow_and_no_secret_is_shown(
             assert secret not in text
 
 
+@pytest.mark.proves("how-to/dead-letters.md#when-it-does-not-help")
 @pytest.mark.parametrize("has", [[], [AclOperation.DESCRIBE]], ids=["nothing", "describe"])
 def test_a_missing_right_on_the_dead_letters_is_reported_before_anything_runs(
     has: list[AclOperation], secured: SecureBroker, jvm: Jvm, tmp_path: Path
@@ -194,6 +197,7 @@ def test_a_missing_right_on_the_dead_letters_is_reported_before_anything_runs(
     assert topics.received(letters) == {7: 2}
 
 
+@pytest.mark.proves("failures.md#the-brokers-reject-the-credentials")
 def test_a_wrong_password_is_reported_and_not_shown(
     secured: SecureBroker, jvm: Jvm, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,6 +227,7 @@ def test_a_wrong_password_is_reported_and_not_shown(
         assert not [report for report in driver.reports if secret in as_annotation(report)]
 
 
+@pytest.mark.proves("failures.md#a-permission-on-a-topic-is-missing")
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 @pytest.mark.parametrize(
     ("has", "lacks", "of"),
@@ -263,6 +268,7 @@ def test_a_missing_right_is_reported_and_the_stream_waits_for_it(
         driver.wait_ready()
 
 
+@pytest.mark.proves("guarantees.md#exactly-once")
 def test_rights_that_exactly_once_needs_are_named_and_waited_for(
     secured: SecureBroker, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -296,6 +302,7 @@ def test_rights_that_exactly_once_needs_are_named_and_waited_for(
         driver.wait_ready()
 
 
+@pytest.mark.proves("operate.md#lag-in-kafkas-own-tools")
 def test_a_missing_right_for_the_consumer_group_is_a_warning_with_the_command(
     secured: SecureBroker, jvm: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,8 @@ from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
 from testkit.wait import wait_for
 
+pytestmark = pytest.mark.proves(34, "metrics.md#how-latency-and-lag-are-measured")
+
 WITH_SOURCE_TIMESTAMP = f"""
 SELECT key, value, array(struct(
   '{HEADER}' AS key, CAST(CAST(unix_millis(timestamp) AS STRING) AS BINARY) AS value)) AS headers
@@ -146,6 +148,7 @@ def test_the_lag_in_seconds_is_the_age_of_the_first_record_that_waits(
         reader.close()
 
 
+@pytest.mark.proves("metrics.md#how-latency-and-lag-are-measured")
 def test_the_last_record_before_the_markers_of_transactions_is_found(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ MODES = {"C": CONTINUOUS, "M": MICRO_BATCH, "A": ASYNC, "R": REAL_TIME}
 TOURS = ["CMRAC", pytest.param("CMCACRMAMRARC", marks=pytest.mark.full)]
 
 
+@pytest.mark.proves(2, 14, "checkpoints.md#from-one-trigger-to-another")
 @pytest.mark.timeout(480)
 @pytest.mark.parametrize("tour", TOURS)
 def test_one_checkpoint_through_every_engine(
@@ -107,6 +108,7 @@ def _is_beyond(epoch: int, report: DriverReport) -> bool:
 LONG_INTERVAL = {"microBatch": {"asyncProgress": {"checkpointInterval": "1s"}}}
 
 
+@pytest.mark.proves(13)
 def test_async_progress_is_turned_off_on_an_idle_topic(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -168,6 +170,7 @@ def crashed(shared: Topics, class_path: str, tmp_path_factory: pytest.TempPathFa
     return Crashed(path_of(checkpoint), source, sent[0], set(shared.received(sink)))
 
 
+@pytest.mark.proves(13)
 @pytest.mark.parametrize(
     "trigger",
     [
@@ -186,6 +189,7 @@ def test_async_progress_is_turned_off_after_a_crash(
     assert set(range(crashed.sent)) - before - set(received) == set()
 
 
+@pytest.mark.proves("checkpoints.md#from-one-trigger-to-another")
 @pytest.mark.parametrize(
     "trigger", [MICRO_BATCH, pytest.param(AVAILABLE_NOW, marks=pytest.mark.full)]
 )
@@ -241,6 +245,7 @@ def test_available_now_completes_and_stops_the_session(
     assert set(topics.received(sink)) == set(range(40))
 
 
+@pytest.mark.proves("checkpoints.md#from-plain-spark")
 @pytest.mark.parametrize("mode", MODES)
 def test_one_checkpoint_for_both(mode: str, topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     """Penstock, a plain query of Spark's, Penstock: nothing is lost or comes twice."""
@@ -316,6 +321,7 @@ def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path)
         assert report.last_failure.reason == "StateOfAnotherQuery"
 
 
+@pytest.mark.proves(14)
 def test_a_source_without_portable_offsets_refuses_another_mode(jvm: Jvm, tmp_path: Path) -> None:
     """Rate has different offsets for each engine. This is reported at once, not after retries."""
     with running(stream(RATE), jvm, tmp_path) as driver:

@@ -61,6 +61,7 @@ def cuts_uploads(proxy: S3Proxy) -> None:
 FAULTS: list[Callable[[S3Proxy], None]] = [away, loses_answers, is_throttled, cuts_uploads]
 
 
+@pytest.mark.proves("failures.md#the-object-store-does-not-answer")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", EACH_MODE)
 def test_what_passes_is_waited_for(
@@ -81,6 +82,7 @@ def test_what_passes_is_waited_for(
         topics.wait_received(sink, range(sent[0]))
 
 
+@pytest.mark.proves("failures.md#the-object-store-does-not-answer")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", EACH_MODE)
 def test_a_key_that_may_not_write_is_said_within_seconds(
@@ -114,6 +116,7 @@ def test_a_key_that_may_not_write_is_said_within_seconds(
     record_figure(f"{mode}: copies", sum(received.values()) - len(received))
 
 
+@pytest.mark.proves("failures.md#the-object-store-does-not-answer")
 def test_a_bucket_that_does_not_exist_is_named(
     topics: Topics, jvm: Jvm, s3: ObjectStore, tmp_path: Path
 ) -> None:
@@ -131,6 +134,7 @@ def test_a_bucket_that_does_not_exist_is_named(
         topics.wait_received(sink, range(10))
 
 
+@pytest.mark.proves(7)
 @pytest.mark.parametrize("mode", EACH_MODE)
 def test_an_entry_that_another_one_has_written_loses_nothing(
     mode: str, topics: Topics, jvm: Jvm, bucket: CheckpointBucket

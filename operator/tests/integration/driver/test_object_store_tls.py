@@ -67,6 +67,7 @@ def test_its_truststore_is_named_in_the_options_of_java(
     assert any(path.startswith("state/") for path in files)
 
 
+@pytest.mark.proves("failures.md#the-object-store-does-not-answer")
 def test_without_it_the_driver_names_what_is_not_trusted(
     topics: Topics, class_path: str, tls_bucket: CheckpointBucket, tmp_path: Path
 ) -> None:

@@ -173,6 +173,7 @@ class _Running:
         return self.process.log.read_text().splitlines()
 
 
+@pytest.mark.proves(21)
 @pytest.mark.timeout(1200 + 2 * _QUIET_SECONDS)
 @pytest.mark.parametrize(
     ("names", "edited"),

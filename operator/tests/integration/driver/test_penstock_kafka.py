@@ -24,6 +24,8 @@ from testkit.kafka.jars import CONNECTOR_JAR, connector_jars
 from testkit.kafka.topics import Topics
 from testkit.wait import wait_for
 
+pytestmark = pytest.mark.proves("decisions/own-data-source.md")
+
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 

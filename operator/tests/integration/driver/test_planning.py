@@ -40,6 +40,7 @@ def sleeps(seconds: float, **spec: Any) -> Any:
     return stream(RATE, {"noop": {}}, transform={"python": python}, **spec)
 
 
+@pytest.mark.proves("failures.md#planning-the-query-takes-long")
 @pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
 def test_a_transform_that_is_planned_for_long_comes_up(
     jvm: Jvm, tmp_path: Path, trigger: dict[str, Any]
@@ -61,6 +62,7 @@ def test_a_transform_that_is_planned_for_long_comes_up(
     assert it.last.last_failure is None
 
 
+@pytest.mark.proves("failures.md#the-drivers-jvm-is-frozen")
 def test_a_jvm_that_does_not_answer_while_a_query_is_planned_is_killed(
     class_path: str, tmp_path: Path
 ) -> None:

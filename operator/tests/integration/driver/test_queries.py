@@ -120,6 +120,7 @@ def applications(jvm: Jvm) -> int:
     return int(context.getOrCreate().startTime())
 
 
+@pytest.mark.proves("edits.md#an-edit-of-the-query")
 @pytest.mark.parametrize("trigger", EACH_MODE)
 def test_an_edited_query_goes_on_where_the_one_before_has_committed(
     trigger: dict[str, Any],

@@ -59,6 +59,7 @@ def test_records_flow_and_a_restart_continues(topics: Topics, jvm: Jvm, tmp_path
     assert set(received) == set(range(200))
 
 
+@pytest.mark.proves(10)
 def test_latest_is_resolved_at_the_first_start_only(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -76,6 +77,7 @@ def test_latest_is_resolved_at_the_first_start_only(
         topics.wait_received(sink, range(50))
 
 
+@pytest.mark.proves("failures.md#the-sources-topic-does-not-exist")
 def test_a_missing_topic_is_waited_for(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     sink, missing = topics.make(), f"{topics.make()}-later"
     flow = stream(
@@ -131,6 +133,7 @@ def test_a_failed_query_restarts_in_its_session(topics: Topics, jvm: Jvm, tmp_pa
         assert QueryState.RESTARTING in states
 
 
+@pytest.mark.proves("operate.md#edit")
 def test_a_running_driver_follows_restart_max_attempts(jvm: Jvm, tmp_path: Path) -> None:
     """The next failure ends the stream, and a higher limit starts it again in the same process."""
     followed = FollowedStream()
@@ -150,6 +153,7 @@ def test_a_running_driver_follows_restart_max_attempts(jvm: Jvm, tmp_path: Path)
         assert driver.last.query_restarts == 1
 
 
+@pytest.mark.proves(31, "failures.md#the-transform-cannot-process-a-record")
 @pytest.mark.parametrize(
     ("to_int", "reason"),
     [
@@ -189,6 +193,7 @@ def test_a_record_that_cannot_be_processed_is_not_shown(
     assert "4111" not in logged
 
 
+@pytest.mark.proves("failures.md#executormaxinstances-is-too-low")
 def test_too_few_executors_allowed(jvm: Jvm, tmp_path: Path) -> None:
     tight = stream(RATE, executor={"maxInstances": 1})
     with running(tight, jvm, tmp_path) as driver:

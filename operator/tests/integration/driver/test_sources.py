@@ -53,6 +53,7 @@ def test_topics_by_pattern(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
         topics.wait_received(sink, range(10, 30))
 
 
+@pytest.mark.proves(10, "failures.md#the-sources-topic-does-not-exist")
 @pytest.mark.parametrize(
     ("trigger", "by"),
     [
@@ -97,6 +98,7 @@ def test_records_that_come_before_the_driver_looks_again_are_read(
     assert set(topics.received(sink)) == {*came, *range(200, 205), 300}
 
 
+@pytest.mark.proves(10)
 def test_a_stream_that_waits_for_its_output_topic_reads_what_comes_meanwhile(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -174,6 +176,7 @@ def test_python_of_a_config_map(topics: Topics, jvm: Jvm, tmp_path: Path) -> Non
         topics.wait_received(sink, range(1, 10, 2))
 
 
+@pytest.mark.proves("write-a-stream.md#sink")
 @pytest.mark.parametrize("trigger", BOTH_ENGINES)
 @pytest.mark.parametrize(
     ("rows", "reason", "written"),
@@ -204,6 +207,7 @@ def test_code_is_warned_of_what_its_columns_do(
         wait_for("the record", lambda: _read(topics, sink) == written)
 
 
+@pytest.mark.proves("write-a-stream.md#sink")
 @pytest.mark.parametrize("trigger", BOTH_ENGINES)
 def test_two_columns_named_value_are_refused_before_anything_is_written(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
@@ -263,6 +267,7 @@ def test_a_time_after_the_last_record(
     assert set(topics.received(sink)) == set(range(10, 20))
 
 
+@pytest.mark.proves("failures.md#the-topic-is-compacted-or-has-transactions")
 @pytest.mark.parametrize("trigger", MOSTLY_BOTH_ENGINES)
 def test_latest_before_an_open_transaction(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path

@@ -80,6 +80,7 @@ PROVOKED = {
 }
 
 
+@pytest.mark.proves("failures.md#what-is-shown-of-records")
 @pytest.mark.full
 @pytest.mark.parametrize(("condition", "sql"), PROVOKED.items(), ids=PROVOKED)
 def test_a_record_that_causes_it_is_at_fault_and_not_shown(
@@ -103,6 +104,7 @@ def test_how_many_are_provoked(record_figure: RecordFigure) -> None:
     record_figure("conditions of Spark that are provoked for real", len(PROVOKED))
 
 
+@pytest.mark.proves("failures.md#what-is-shown-of-records")
 def test_every_condition_of_the_kafka_connector_has_a_verdict(record_figure: RecordFigure) -> None:
     """A new version of the connector fails here with those that nobody has judged, or that show a
     text of their exception. Lost records are told by partition and offset."""

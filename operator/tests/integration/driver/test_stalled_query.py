@@ -8,6 +8,8 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
@@ -25,6 +27,7 @@ _SPARKS_DEFAULT = (
 )
 
 
+@pytest.mark.proves(21)
 def test_a_swallowed_commit_failure_restarts_the_query(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -66,6 +69,7 @@ def test_a_commit_that_fails_is_known_at_once(topics: Topics, jvm: Jvm, tmp_path
         assert str(log) in report.last_failure.message
 
 
+@pytest.mark.proves(21, "failures.md#a-task-is-stuck")
 def test_one_stuck_task_is_found_although_its_job_runs(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -99,6 +103,7 @@ def test_a_session_that_stopped_by_itself_is_replaced(jvm: Jvm, tmp_path: Path) 
         it.wait("again", lambda report: report.query_restarts == 1 and report.committed)
 
 
+@pytest.mark.proves(21, "failures.md#the-drivers-jvm-is-frozen")
 def test_a_jvm_that_does_not_answer_is_killed(class_path: str, tmp_path: Path) -> None:
     """A call into it never returns. The termination message gives the reason."""
     with driver(stream(RATE), tmp_path, class_path) as process:

@@ -20,6 +20,7 @@ from testkit.streams.streams import MOSTLY_BOTH_ENGINES
 pytestmark = pytest.mark.timeout(240)
 
 
+@pytest.mark.proves(2, 24, "failures.md#the-driver-is-stopped-by-an-edit-or-a-drain")
 @pytest.mark.parametrize("trigger", MOSTLY_BOTH_ENGINES)
 def test_a_stop_under_load_is_clean(
     trigger: dict[str, Any],

@@ -56,6 +56,7 @@ def flow(
     return stream(**spec)
 
 
+@pytest.mark.proves("failures.md#the-topic-is-compacted-or-has-transactions")
 @pytest.mark.parametrize(
     ("trigger", "delivery", "fails"),
     [
@@ -114,6 +115,7 @@ def test_an_edit_to_read_committed_and_back_loses_nothing_and_reads_nothing_agai
     assert max(received.values()) == 1
 
 
+@pytest.mark.proves("failures.md#a-transaction-in-the-source-stays-open")
 def test_a_transaction_that_hangs_is_said(
     topics: Topics, jvm: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ def accepts_connections(bootstrap: str) -> bool:
     return False
 
 
+@pytest.mark.proves(36)
 def test_with_kafka_feeds_its_broker_and_stops_it_with_the_command(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
@@ -198,6 +199,7 @@ def test_the_command_ends_with_its_query(
     assert message in running.log
 
 
+@pytest.mark.proves("failures.md#the-sources-topic-does-not-exist")
 def test_a_missing_topic_can_be_waited_for(
     topics: Topics, tmp_path: Path, environment: dict[str, str]
 ) -> None:
@@ -331,6 +333,7 @@ class Terminal:
         os.close(self._slave)
 
 
+@pytest.mark.proves(36)
 def test_the_live_view_in_a_terminal(tmp_path: Path, environment: dict[str, str]) -> None:
     """Epochs advance, records are printed above the view, and the log goes to its file."""
     (tmp_path / "stream.yaml").write_text(stream().to_yaml())

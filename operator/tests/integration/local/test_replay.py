@@ -51,6 +51,7 @@ def topic(shared: Topics) -> str:
     return name
 
 
+@pytest.mark.proves("laptop.md#one-record-alone")
 @pytest.mark.parametrize(
     ("offset", "code", "words"),
     [

@@ -35,6 +35,7 @@ def jvm_with_avro(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> 
     second.end()
 
 
+@pytest.mark.proves("write-a-stream.md#transform")
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("program", "mode"),

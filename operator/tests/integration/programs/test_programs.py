@@ -21,6 +21,7 @@ _RUNS = [
 ]
 
 
+@pytest.mark.proves("write-a-stream.md#transform")
 @pytest.mark.parametrize(("name", "mode"), _RUNS)
 def test_every_value_is_right(
     name: str, mode: str, broker: Broker, jvm: Jvm, tmp_path: Path

@@ -19,7 +19,7 @@ from testkit.driver.spark_verdicts import ROWS, compositions, key_of, refused_he
 from testkit.paths import CHECKOUT
 from testkit.streams.kafka_rows import ASKED, REFUSED_HERE, TAKEN, TAKEN_WITH_TOPIC
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.proves(20, "modes.md")]
 
 
 @pytest.fixture(scope="module")

@@ -85,6 +85,7 @@ def test_spark_gives_the_verdicts_of_the_table_about_options(spark: dict[str, An
     assert wrong == []
 
 
+@pytest.mark.proves("write-a-stream.md#the-connection-to-kafka")
 def test_the_options_that_are_known_are_those_of_the_connector(spark: dict[str, Any]) -> None:
     """A version of Spark that adds one, or drops one, is noticed."""
     names = {text for constant, text in spark["texts"].items() if constant not in NO_OPTIONS}

@@ -110,6 +110,7 @@ def test_what_spark_says_has_its_place(tmp_path: Path) -> None:
     assert [each[0] for each in others] == ["transform:", "python:"]
 
 
+@pytest.mark.proves("ci.md")
 def test_spark_finds_what_the_text_alone_does_not_show(tmp_path: Path) -> None:
     """One run for all cases; a missing class is a notice, since the image may have it."""
     unknown = changed(RATE_TO_CONSOLE, "source", {"custom": {"format": "com.example.Unknown"}})

@@ -111,6 +111,7 @@ def test_an_unquoted_fraction_and_a_boolean_are_refused(cpu: object, words: str)
         ResourceAmounts.model_validate({"cpu": cpu})
 
 
+@pytest.mark.proves("decisions/bounded-tenants.md")
 def test_no_duration_is_beyond_all_dates() -> None:
     """A deadline that is none ended the reconciles of its stream."""
     longest = milliseconds("999999999h " * 5 + "999999999h")

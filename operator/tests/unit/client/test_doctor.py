@@ -113,6 +113,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.proves("on-call.md#doctor")
 @pytest.mark.parametrize(
     ("settings", "streams", "minutes", "is_stale"),
     [
@@ -135,6 +136,7 @@ def test_numbers_are_old_by_the_interval_of_the_operator(
     assert ("StatusStale" in found) is is_stale, found
 
 
+@pytest.mark.proves("on-call.md#doctor")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda each: each.facts.__name__)
 def test_the_first_line_names_the_cause(fault: Fault) -> None:
     """With a remedy, and the exit code of a problem."""

@@ -106,6 +106,7 @@ def test_a_start_of_a_generation_that_runs_counts_no_more() -> None:
     assert field.message.endswith("; it has no effect, because the checkpoint has commits")
 
 
+@pytest.mark.proves("ci.md#what-an-apply-would-restart")
 def test_the_outcome_is_what_the_operator_does() -> None:
     """It compares hashes."""
     before = samples.desired()
@@ -249,6 +250,7 @@ def done(cluster: FakeCluster, edit: dict[str, Any]) -> str:
     return "QueryRestarts" if before != after else "NothingRestarts"
 
 
+@pytest.mark.proves("ci.md#what-an-apply-would-restart")
 @pytest.mark.parametrize(
     "failed",
     [NAMED, CORES, {**INVALID, **CORES}],

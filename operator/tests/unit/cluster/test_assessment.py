@@ -216,6 +216,7 @@ def test_missing_cores_are_explained_by_the_executors_pods() -> None:
     assert assessment.message.count(SCHEDULER) == 1
 
 
+@pytest.mark.proves("failures.md#there-are-fewer-cores-than-partitions")
 def test_executors_that_only_the_drivers_node_can_run_say_which_it_is_and_why() -> None:
     near = {"labelSelector": {"matchLabels": naming.stream_labels("numbers", "driver")}}
     rules = {"requiredDuringSchedulingIgnoredDuringExecution": [near]}

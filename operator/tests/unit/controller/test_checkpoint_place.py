@@ -69,6 +69,7 @@ def cluster() -> FakeCluster:
     return cluster
 
 
+@pytest.mark.proves(28)
 def test_a_stream_in_an_object_store_has_no_claim(cluster: FakeCluster) -> None:
     assert cluster.state == "Running"
     assert not cluster.api.of_kind(kinds.CLAIM)
@@ -157,6 +158,7 @@ def test_an_own_store_takes_nothing_of_the_default_one() -> None:
     assert under == {"objectStore": {"location": "s3a://own"}, "generation": 1}
 
 
+@pytest.mark.proves(8)
 @pytest.mark.parametrize("loses_status", [False, True])
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -222,6 +224,7 @@ def test_a_retained_volume_is_continued_under_a_default_store() -> None:
     assert "CheckpointFound" in [each["reason"] for each in cluster.api.events]
 
 
+@pytest.mark.proves(8)
 @pytest.mark.parametrize(
     ("defaults", "before", "after", "at", "to"),
     [

@@ -16,6 +16,8 @@ from testkit.controller import samples
 from testkit.controller.fake_cluster import KEY, FakeCluster
 from testkit.controller.fake_kubernetes_api import Killed, drop_empty
 
+pytestmark = pytest.mark.proves(26)
+
 
 def created(cluster: FakeCluster) -> None:
     """A stream is applied for the first time."""

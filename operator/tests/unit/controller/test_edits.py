@@ -97,6 +97,7 @@ def test_what_ends_with_a_question_gets_no_full_stop(cluster: FakeCluster) -> No
     )
 
 
+@pytest.mark.proves(19)
 def test_a_refused_edit_leaves_the_stream_as_it_is(cluster: FakeCluster) -> None:
     before = cluster.children()
     cluster.apply(**EDIT)

@@ -45,6 +45,7 @@ def refuse(cluster: FakeCluster, kind: str, error: ApiError) -> list[Manifest]:
     return refused
 
 
+@pytest.mark.proves(19)
 @pytest.mark.parametrize(
     ("error", "condition", "reason"),
     [
@@ -133,6 +134,7 @@ def test_the_servers_retry_after_is_honoured(cluster: FakeCluster) -> None:
     assert len(refused) == 2
 
 
+@pytest.mark.proves("failures.md#stalled-or-restarting")
 def test_what_lasts_for_ten_minutes_is_stalled(cluster: FakeCluster) -> None:
     refuse(cluster, "StatefulSet", WEBHOOK)
     cluster.apply(**EDIT)
@@ -146,6 +148,7 @@ def test_what_lasts_for_ten_minutes_is_stalled(cluster: FakeCluster) -> None:
     assert cluster.condition("Ready").status == "True"
 
 
+@pytest.mark.proves(29)
 @pytest.mark.parametrize("error", [ApiError(403, "Forbidden", "cannot list pods"), KeyError("x")])
 def test_a_reconcile_that_fails_says_so_and_keeps_what_is_known(
     cluster: FakeCluster, error: Exception, monkeypatch: pytest.MonkeyPatch
@@ -367,6 +370,7 @@ async def test_no_event_ends_the_back_off_of_a_key_that_failed() -> None:
     assert queue._timers[KEY].when() == due
 
 
+@pytest.mark.proves(29)
 async def test_a_tenant_whose_texts_take_long_delays_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

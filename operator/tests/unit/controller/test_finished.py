@@ -454,6 +454,7 @@ def test_the_time_of_its_end_stays_also_when_its_revision_is_not_known(
     assert cluster.reconcile() == []
 
 
+@pytest.mark.proves("decisions/bounded-tenants.md")
 def test_no_yaml_is_written_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyYAML takes half a second for the largest spec, and seconds for a larger one: all streams
     would wait, and the Lease with them.

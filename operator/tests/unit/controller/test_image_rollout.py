@@ -148,6 +148,7 @@ def tenants(count: int, streams: int = 5) -> list[Key]:
     ]
 
 
+@pytest.mark.proves("operate.md#a-new-default-image")
 def test_one_tenant_stops_no_image_of_others() -> None:
     """The first of all by its name, and by what it has: its Kafka is away, or it wants to."""
     keys = tenants(10)
@@ -246,6 +247,7 @@ def test_a_stream_that_fails_for_a_reason_of_its_own_stops_nobody() -> None:
     assert all(stream.condition("Stalled").status == "False" for stream in streams)
 
 
+@pytest.mark.proves("operate.md#a-new-default-image")
 @pytest.mark.parametrize("restarts", [False, True], ids=["one operator", "others take over"])
 def test_streams_that_stop_an_image_are_named_and_tried_again(restarts: bool) -> None:
     """So an outage of one tenant stops it for hours at most, and nobody needs to do anything."""

@@ -20,6 +20,7 @@ from testkit.controller import samples
 from testkit.controller.fake_kubernetes_api import Clock, FakeKubernetesApi
 
 
+@pytest.mark.proves("decisions/bounded-tenants.md")
 async def test_a_stream_is_reconciled_while_another_tenants_text_is_judged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -150,6 +151,7 @@ def reconciled(tree: dict[str, Any], stream: ObservedStream | None = None) -> No
         StreamStatus.model_validate_json(decision.status.model_dump_json(by_alias=True))
 
 
+@pytest.mark.proves(29)
 @settings(max_examples=200, derandomize=True)
 @given(st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(ODD)), min_size=1, max_size=4))
 def test_no_odd_fields_of_any_objects_stop_a_reconcile(

@@ -90,6 +90,7 @@ UNAPPLIED = {
 }
 
 
+@pytest.mark.proves("operate.md#suspend")
 @pytest.mark.parametrize("reason", UNAPPLIED)
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "later"])
 def test_a_stream_whose_spec_is_not_applied_can_be_suspended(

@@ -42,6 +42,7 @@ def foreign(kind: kinds.Kind, name: str) -> Manifest:
     }
 
 
+@pytest.mark.proves(30)
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -83,6 +84,7 @@ def test_an_invalid_spec_says_nothing_about_the_driver_of_somebody_else() -> Non
     assert "The last valid spec" not in stalled.message
 
 
+@pytest.mark.proves(30)
 def test_a_config_map_of_somebody_else_is_not_touched() -> None:
     """It has no label, so the operator does not see it before it writes."""
     cluster = FakeCluster()
@@ -109,6 +111,7 @@ def test_the_spec_may_ask_for_a_claim_of_somebody_else() -> None:
     assert claim["metadata"]["labels"]["app"] == "other"
 
 
+@pytest.mark.proves(9)
 @pytest.mark.parametrize(
     "spec",
     [
@@ -161,6 +164,7 @@ def test_retain_is_honoured_in_the_foreground_deletion_of_a_stream(cluster: Fake
     assert cluster.children() == {CLAIM}
 
 
+@pytest.mark.proves(8)
 @pytest.mark.parametrize("lost", ["the claim", "the claim and the status"])
 def test_a_lost_checkpoint_never_leads_to_a_fresh_start(cluster: FakeCluster, lost: str) -> None:
     """An existing StatefulSet is evidence enough: its claim was created before it."""

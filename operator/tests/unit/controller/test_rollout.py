@@ -320,6 +320,7 @@ NOT_JUDGED_SPECS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.proves("edits.md#an-edit-that-does-not-run")
 @pytest.mark.parametrize("spec", NOT_JUDGED_SPECS.values(), ids=NOT_JUDGED_SPECS)
 def test_a_spec_that_only_spark_can_judge_goes_back_as_any_other(spec: dict[str, Any]) -> None:
     """Such a verdict is final, and says nothing against the spec."""

@@ -252,6 +252,7 @@ async def test_a_stream_that_loses_its_label_while_it_is_reconciled_is_known_for
     assert turns.edits[-1] == KEY
 
 
+@pytest.mark.proves("decisions/bounded-tenants.md")
 async def test_an_object_of_no_stream_fills_no_queue() -> None:
     """Whoever may label a ConfigMap could give it a new name of a stream at each write."""
     cluster = FakeCluster()

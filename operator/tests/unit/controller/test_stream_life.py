@@ -207,6 +207,7 @@ def test_an_invalid_spec_creates_nothing_and_recovers_when_corrected() -> None:
     assert cluster.state == StreamState.RUNNING
 
 
+@pytest.mark.proves(19)
 def test_an_invalid_edit_does_not_disturb_the_running_stream(cluster: FakeCluster) -> None:
     before = cluster.children()
     cluster.apply(**samples.AGGREGATE)
@@ -290,6 +291,7 @@ def test_the_operator_replaces_a_broken_pod_that_the_stateful_set_keeps(
     assert cluster.api.writes.count("delete Pod") == 1
 
 
+@pytest.mark.proves("failures.md#the-api-server-rejects-the-drivers-token")
 def test_a_pod_whose_service_account_was_made_again_is_replaced_once(cluster: FakeCluster) -> None:
     """Its token is of the account that is gone."""
     account = cluster.api.one(kinds.SERVICE_ACCOUNT, "flags-driver")
@@ -386,6 +388,7 @@ def test_a_missing_driver_is_reported_at_once(cluster: FakeCluster) -> None:
     assert cluster.status.last_failure.reason == "DriverPodReplaced"
 
 
+@pytest.mark.proves(8)
 def test_a_lost_checkpoint_stalls_the_stream_instead_of_a_fresh_start(cluster: FakeCluster) -> None:
     cluster.api.remove(cluster.api.one(kinds.CLAIM, "flags-checkpoint"))
     cluster.settle()

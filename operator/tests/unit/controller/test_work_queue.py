@@ -141,6 +141,7 @@ async def test_an_event_does_not_wait_for_a_later_requeue() -> None:
         await second.wait()
 
 
+@pytest.mark.proves(29)
 @pytest.mark.parametrize("burst", [3, 5])
 async def test_a_key_that_changes_all_the_time_is_reconciled_at_its_rate(burst: int) -> None:
     """Some at once, so that a rollout is not slowed, and then one in each period."""
@@ -159,6 +160,7 @@ async def test_a_key_that_changes_all_the_time_is_reconciled_at_its_rate(burst: 
     assert times[burst - 1] < times[-1] / 2
 
 
+@pytest.mark.proves(29)
 async def test_namespaces_take_turns_and_edits_go_first() -> None:
     """One reconcile at once, and a tenant with forty keys before those of others."""
     queue, keys = WorkQueue(), list[str]()

@@ -25,12 +25,14 @@ LOOKS = {"get", "describe", "logs", "events", "top", "exec"}
 CHANGES = {"patch", "delete", "rollout"}
 
 
+@pytest.mark.proves(35)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.name}-{rule.severity}")
 def test_a_rule_names_only_series_and_labels_that_exist(rule: Rule) -> None:
     """A misspelt one would make the alert silent for ever."""
     assert unknown(rule.expression) == []
 
 
+@pytest.mark.proves(35)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.name}-{rule.severity}")
 def test_a_rule_takes_what_the_operator_says_from_its_own_job_alone(rule: Rule) -> None:
     """The page of a driver, which its tenant serves, may say it too."""

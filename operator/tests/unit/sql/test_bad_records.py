@@ -32,6 +32,7 @@ def warnings(sql: str) -> list[str]:
     return [each.message for each in found if each.reason == "BadRecordsVanish"]
 
 
+@pytest.mark.proves("ci.md")
 @pytest.mark.parametrize(
     ("sql", "by"),
     [
@@ -65,6 +66,7 @@ def test_bad_records_that_vanish_are_warned_of(sql: str, by: str) -> None:
     assert warnings(sql.replace(JSON, STRICT)) == []
 
 
+@pytest.mark.proves("ci.md")
 @pytest.mark.parametrize(
     "sql",
     [

@@ -102,6 +102,7 @@ def test_a_kafka_sink_takes_the_columns_that_sparks_writer_takes(sql: str) -> No
     assert taken == [sql not in REFUSED, sql in TAKEN]
 
 
+@pytest.mark.proves("ci.md")
 @pytest.mark.parametrize("query", CLAUSED, ids=lambda query: query.sql)
 def test_a_watermark_of_the_query_is_judged_as_that_of_the_spec(query: Query) -> None:
     assert verdicts(query, "AUM") == expected(query, "AUM")
@@ -292,6 +293,7 @@ def test_a_stray_comma_is_refused(sql: str, place: str) -> None:
     assert [each for each in found if f"{place}: a comma with nothing" in each[2]], found
 
 
+@pytest.mark.proves("ci.md")
 @pytest.mark.parametrize(
     "sql",
     [
@@ -384,6 +386,7 @@ def test_the_sources_partition_and_topic_as_destination_are_warnings(
     assert all(f"column {it}," in each[2] for it, each in zip(says, routing, strict=True))
 
 
+@pytest.mark.proves("write-a-stream.md#sink")
 @pytest.mark.parametrize(
     ("sql", "sink", "says"),
     [
@@ -420,6 +423,7 @@ def test_columns_that_sparks_writer_drops_are_warnings(
     assert all(it in each[2] for it, each in zip(says, dropped, strict=True))
 
 
+@pytest.mark.proves("write-a-stream.md#sink")
 @pytest.mark.parametrize("sql", REFUSED_HERE)
 @pytest.mark.parametrize("letter", FIELDS)
 def test_two_columns_of_one_name_are_refused_in_every_mode(sql: str, letter: str) -> None:
@@ -461,12 +465,14 @@ WAYS_OUT = [
 ]
 
 
+@pytest.mark.proves("ci.md")
 @pytest.mark.parametrize(("letter", "sql", "says"), WAYS_OUT)
 def test_a_refusal_names_a_way_out(letter: str, sql: str, says: str) -> None:
     found = [message for severity, _, message in judged(sql, letter) if severity == "error"]
     assert any(says in each for each in found), found
 
 
+@pytest.mark.proves("ci.md")
 @pytest.mark.parametrize(
     ("sql", "is_told"),
     [
@@ -485,6 +491,7 @@ def test_a_comment_that_hides_a_part_of_the_query_is_a_warning(sql: str, is_told
     assert all(each[0] == "warning" and "write sql: |" in each[2] for each in told)
 
 
+@pytest.mark.proves("guarantees.md#exactly-once")
 @pytest.mark.parametrize(
     ("sql", "is_possible"),
     [

@@ -24,6 +24,7 @@ def refusals(it: dict[str, Any]) -> list[str]:
     return [str(each) for each in spec_check.find_problems(stream.spec)]
 
 
+@pytest.mark.proves("ci.md")
 @pytest.mark.parametrize("bad", [*RING_1, *RING_2], ids=str)
 def test_the_message_names_field_reason_and_remedy(bad: Bad) -> None:
     """integration/api/test_admission.py checks ring 1 with a real API server too."""
@@ -124,6 +125,7 @@ def f(source):
 """
 
 
+@pytest.mark.proves("ci.md")
 @pytest.mark.parametrize(
     ("changes", "reason", "says"),
     [

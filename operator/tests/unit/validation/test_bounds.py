@@ -80,6 +80,7 @@ def judged(spec: dict[str, Any]) -> set[str]:
         return {each.reason for each in (*found.problems, *(found.warnings or ()))}
 
 
+@pytest.mark.proves("decisions/bounded-tenants.md")
 @pytest.mark.parametrize("spec", PATTERNS.values(), ids=PATTERNS)
 def test_no_pattern_stops_the_operator_or_validate(spec: dict[str, Any]) -> None:
     """Python's `re` would try for ever, and hold the whole process meanwhile."""

@@ -148,6 +148,7 @@ def test_deep_python_is_not_judged(judge: Judge) -> None:
     assert [each.reason for each in verdict] == ["NotJudged"]
 
 
+@pytest.mark.proves("decisions/bounded-tenants.md")
 def test_processor_time_is_bounded_by_the_kernel() -> None:
     """Also in C code; the verdict is remembered, since the text would take as long again."""
     judge = limited("MAX_CPU_SECONDS = 0.01")

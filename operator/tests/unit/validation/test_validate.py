@@ -58,6 +58,7 @@ def test_an_error_names_file_line_and_stream(
     assert last == "1 stream valid, 1 invalid"
 
 
+@pytest.mark.proves("ci.md")
 def test_one_line_says_what_of_the_sql_is_left_to_spark(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -141,6 +141,7 @@ def is_of(field: str, path: tuple[str, ...]) -> bool:
     )
 
 
+@pytest.mark.proves("operate.md#edit")
 @pytest.mark.parametrize("path", sorted(FIELDS))
 def test_an_edit_of_a_field_replaces_what_its_class_says(path: str) -> None:
     change = change_of(path)

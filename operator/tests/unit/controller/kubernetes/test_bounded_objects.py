@@ -70,6 +70,7 @@ async def serving(objects: list[Manifest]) -> AsyncIterator[tuple[KubernetesApiC
             yield api, limits
 
 
+@pytest.mark.proves("decisions/bounded-tenants.md")
 async def test_pages_of_large_objects_are_small() -> None:
     """Fifty of 900 kB in one answer took 200 MiB, and five hundred are none."""
     many = [config_map(number) for number in range(20)]
@@ -88,6 +89,7 @@ async def test_pages_of_small_objects_grow() -> None:
     assert limits == [50, 100, 200, 400, 500, 500, 500]
 
 
+@pytest.mark.proves("decisions/bounded-tenants.md")
 async def test_a_list_of_large_objects_is_of_stubs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of those that are just below the bound of one object: their number has none."""
     monkeypatch.setattr(api_client, "_LIST_BYTES", 10 * 400_000)
@@ -114,6 +116,7 @@ def test_nothing_of_the_metadata_has_no_bound(part: str) -> None:
     assert measure(stub(found)) < 64_000
 
 
+@pytest.mark.proves("decisions/bounded-tenants.md")
 def test_a_spec_that_is_too_large_is_cut_and_said() -> None:
     """Without being read. Its person may still stop the stream, and its checkpoint is kept."""
     whole = parse_stream(large_stream(), samples.SETTINGS)
@@ -148,6 +151,7 @@ def test_a_document_that_grows_in_yaml_is_refused() -> None:
     assert found.desired is None
 
 
+@pytest.mark.proves("decisions/bounded-tenants.md")
 async def test_what_a_namespace_has_beyond_its_bound_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

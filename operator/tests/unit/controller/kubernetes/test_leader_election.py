@@ -25,6 +25,8 @@ from penstock.controller.kubernetes.leader_election import (
     Timing,
 )
 
+pytestmark = pytest.mark.proves(26)
+
 QUICK = Timing(lease=2, renew_deadline=1.3, retry=1.0, request=0.2)
 LEASE = LeaseName("penstock", "penstock-operator", QUICK)
 

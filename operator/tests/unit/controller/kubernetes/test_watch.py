@@ -264,6 +264,7 @@ async def test_the_lists_of_a_start_queue_nothing_but_streams(
     assert (added, spread) == ([], [FLAGS])
 
 
+@pytest.mark.proves("failures.md#the-api-server-is-unreachable")
 @pytest.mark.parametrize("code", [410, 500, 504])
 async def test_an_error_within_the_watch_of_the_streams_is_a_pause(
     code: int, waits: list[float]

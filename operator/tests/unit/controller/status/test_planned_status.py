@@ -299,6 +299,7 @@ def test_states_and_condition_types_of_a_newer_operator_can_be_read() -> None:
     assert status.conditions[-1].type == "Paused"
 
 
+@pytest.mark.proves("failures.md#events")
 def test_events_are_created_for_transitions_only() -> None:
     running = plan_status(NEW, RUNNING, pod(), samples.T0)
 
@@ -328,6 +329,7 @@ def test_events_are_created_for_transitions_only() -> None:
         assert [(each.type, each.reason) for each in stream_events(before, after)] == events
 
 
+@pytest.mark.proves(12)
 @pytest.mark.parametrize(
     ("cause", "types"),
     [(Cause.CRASH, []), (Cause.SWITCH, ["Normal"])],
@@ -347,6 +349,7 @@ def test_a_repaired_checkpoint_gets_an_event_unless_a_crash_was_the_cause(
     assert not stream_events(after.status, later.status)
 
 
+@pytest.mark.proves("failures.md#events")
 @pytest.mark.parametrize(
     ("reason", "permanent", "events"),
     [

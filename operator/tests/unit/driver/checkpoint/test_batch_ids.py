@@ -70,6 +70,7 @@ def run(files: Files, **more: Any) -> tuple[Files, int | None]:
     return apply_plan(files, repair), repair.epoch
 
 
+@pytest.mark.proves(7, "checkpoints.md#sinks-that-know-their-batches")
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "own"])
 @pytest.mark.parametrize("damage", TABLE, ids=lambda each: each.name)
 def test_no_damage_makes_such_a_sink_skip_records(damage: Damage, plain: bool) -> None:

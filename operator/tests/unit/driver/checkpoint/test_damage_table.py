@@ -43,6 +43,7 @@ TRIGGERS: dict[Engine, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.proves("checkpoints.md#damage")
 @pytest.mark.parametrize("own", [True, False], ids=["own", "plain"])
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("damage", TABLE, ids=lambda each: each.name)

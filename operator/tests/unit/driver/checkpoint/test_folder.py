@@ -77,6 +77,7 @@ CASES = [
 ]
 
 
+@pytest.mark.proves(11)
 @pytest.mark.parametrize("torn", [False, True], ids=["between", "within"])
 @pytest.mark.parametrize(("damage", "trigger"), CASES, ids=map("-".join, CASES))
 def test_the_next_start_completes_an_interrupted_repair(

@@ -211,6 +211,7 @@ def test_what_the_status_knows_of_a_generation() -> None:
     assert known_commit(StreamStatus(), 0) is None
 
 
+@pytest.mark.proves(8)
 def test_a_generation_that_is_gone_does_not_begin_anew(tmp_path: Path) -> None:
     """By the status; or by a later one, which a rollback has come from."""
     env = LocalEnvironment(tmp_path / "c")
@@ -238,6 +239,7 @@ def test_a_generation_that_is_gone_does_not_begin_anew(tmp_path: Path) -> None:
     assert VolumeCheckpoints(env).generations().keys() == {0, 2}
 
 
+@pytest.mark.proves("how-to/rewind.md")
 @pytest.mark.parametrize(
     "begins",
     [

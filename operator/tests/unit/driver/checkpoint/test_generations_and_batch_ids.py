@@ -129,6 +129,7 @@ BEGINNINGS: list[tuple[dict[str, Any], MadeUpSource, MadeUpSource]] = [
 ]
 
 
+@pytest.mark.proves("how-to/rewind.md")
 @pytest.mark.parametrize(
     ("begins", "before", "after"), BEGINNINGS, ids=[next(iter(each[0])) for each in BEGINNINGS]
 )

@@ -1,5 +1,7 @@
 """The list of records that the query leaves out."""
 
+import pytest
+
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.record_position import Position
 
@@ -32,6 +34,7 @@ def test_those_right_before_a_record_count_however_long_they_took() -> None:
     assert [letter.position.offset for letter in left.letters] == [5, 7, 8]
 
 
+@pytest.mark.proves(37)
 def test_those_before_a_record_count_in_all_partitions_if_no_other_is_committed() -> None:
     """Else a transform that fails over each record drains so many from each of 100 partitions."""
     left, committed = LeftOut(), dict.fromkeys(range(100), 7)

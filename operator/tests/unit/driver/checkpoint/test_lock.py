@@ -25,6 +25,7 @@ def test_a_second_driver_cannot_acquire_the_lock(tmp_path: Path) -> None:
     lock.release(lock.acquire(tmp_path, 0))
 
 
+@pytest.mark.proves(25)
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
 def test_a_volume_without_locks_is_refused_at_once(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -40,6 +41,7 @@ def test_a_volume_without_locks_is_refused_at_once(
     assert raised.value.failure.reason == "CheckpointNotAccessible"
 
 
+@pytest.mark.proves(25)
 def test_a_lock_that_cannot_be_written_is_waited_for(tmp_path: Path) -> None:
     """A driver never goes on without it. As root every folder is writable: a file stands in."""
     checkpoint = tmp_path / "file"

@@ -118,6 +118,7 @@ def test_a_broken_predecessor_of_the_newest_offsets_is_replaced() -> None:
     assert repair(found, CONTINUOUS).epoch == 3
 
 
+@pytest.mark.proves(14)
 @pytest.mark.parametrize("trigger", [CONTINUOUS, ASYNC, REAL_TIME])
 def test_a_switch_that_would_drop_state_is_refused(trigger: dict[str, Any]) -> None:
     """The continuous engine would ignore it (measured). Others fail with Spark's own message."""

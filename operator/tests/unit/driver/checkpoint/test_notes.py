@@ -36,6 +36,7 @@ def test_they_are_read_as_they_were_written(tmp_path: Path) -> None:
         assert folder_at(tmp_path).notes.read() == notes
 
 
+@pytest.mark.proves(4)
 @pytest.mark.parametrize("damage", [b"", b'{"notes": {}}', b"[]", b"{}", b"\0" * 20, "digit"])
 def test_damaged_notes_are_refused(damage: bytes | str, tmp_path: Path) -> None:
     """Without topic ids a topic that was created again would be taken for the old one; without

@@ -406,6 +406,7 @@ def test_the_repair_of_any_crash_replays(crash: tuple[int, dict[str, bytes]]) ->
         assert name == "metadata" or int(name) <= repair.epoch
 
 
+@pytest.mark.proves(11)
 @settings(deadline=None)  # a busy machine is no failure
 @given(st.sampled_from(list(Mode)), st.data(), st.randoms(use_true_random=False))
 def test_the_next_repair_completes_an_interrupted_one(

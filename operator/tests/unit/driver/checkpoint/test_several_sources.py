@@ -67,6 +67,7 @@ def repaired(files: Files, sink: dict[str, Any], **more: Any) -> tuple[RepairPla
     return repair, apply_plan(files, repair)
 
 
+@pytest.mark.proves(7)
 @pytest.mark.parametrize("engine", ["microBatch", "parquet"])
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("damage", TABLE, ids=lambda damage: damage.name)

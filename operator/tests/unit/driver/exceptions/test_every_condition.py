@@ -47,6 +47,7 @@ SHOWN = {
 }  # fmt: skip
 
 
+@pytest.mark.proves("failures.md#what-is-shown-of-records")
 @pytest.mark.parametrize("wrapped", [True, False], ids=["of a job", "thrown again"])
 @pytest.mark.parametrize("classes", CLASSES.values(), ids=CLASSES)
 def test_no_condition_shows_a_record(classes: tuple[str, ...], wrapped: bool) -> None:

@@ -24,6 +24,7 @@ def spark_conditions() -> dict[str, str | None]:
     return {each.name: each.sql_state for each in of_spark() if not each.name.startswith(LEGACY)}
 
 
+@pytest.mark.proves("failures.md#what-is-shown-of-records")
 def test_every_condition_has_a_verdict() -> None:
     """A new version of Spark fails here with those that nobody has judged."""
     unknown = {n: state for n, state in spark_conditions().items() if verdict(n, state) is None}

@@ -106,6 +106,7 @@ def test_a_partition_that_was_added_and_has_lost_records_is_a_loss() -> None:
     assert data_loss.find_losses({"in": {0: 5}}, {"in": ID}, now, whole=False) == []
 
 
+@pytest.mark.proves("failures.md#a-topic-of-a-topicpattern-is-deleted")
 def test_a_topic_or_a_partition_that_is_gone_is_a_loss() -> None:
     """A topic never shrinks: it was created again, by a broker that gives topics no ids."""
     (loss,) = data_loss.find_losses({"gone": {0: 5}, "in": {0: 5}}, {}, snapshot(0, 9))

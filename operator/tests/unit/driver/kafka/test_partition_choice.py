@@ -22,6 +22,7 @@ def limited(trigger: dict[str, Any]) -> Any:
     return stream(kafka, kafka_sink(), trigger=trigger, executor={"maxInstances": 2}).spec
 
 
+@pytest.mark.proves("failures.md#the-partitions-outgrow-executormaxinstances")
 @pytest.mark.parametrize("trigger", [CONTINUOUS, REAL_TIME])
 def test_new_partitions_without_cores_wait_and_the_others_are_read(trigger: Any) -> None:
     """At a new start too: what is not in the checkpoint is read later, from its first record."""

@@ -139,6 +139,7 @@ def test_the_stream_is_read_from_the_api_servers_cache(api: FakeApi) -> None:
     assert api.client().stream("numbers").suspended
 
 
+@pytest.mark.proves("failures.md#the-api-server-is-unreachable")
 def test_an_api_server_that_is_away_is_waited_for(api: FakeApi) -> None:
     """By a transient failure that says so. An exit would only add the kubelet's delay."""
     client = api.client()
@@ -197,6 +198,7 @@ def test_a_failed_publication_is_retried(api: FakeApi, monkeypatch: pytest.Monke
     assert DriverReport.model_validate_json(annotation) == report
 
 
+@pytest.mark.proves("failures.md#somebody-deletes-or-changes-an-object-of-the-stream")
 @pytest.mark.parametrize("changed", [None, "{", "another"])
 def test_a_report_that_somebody_has_changed_is_published_again(
     api: FakeApi, changed: str | None

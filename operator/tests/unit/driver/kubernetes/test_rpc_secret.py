@@ -85,6 +85,7 @@ def test_another_process_in_the_pod_uses_the_same_and_another_pod_makes_its_own(
     assert [each["metadata"]["name"] for each in again.created] == [names[0]]
 
 
+@pytest.mark.proves("failures.md#somebody-deletes-or-changes-an-object-of-the-stream")
 def test_it_is_created_again_while_executors_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.progress import Commit, OffsetRange
@@ -163,6 +165,7 @@ def test_the_driver_s_jvm() -> None:
     assert found["jvm_gc_seconds_total"] == 1.5
 
 
+@pytest.mark.proves(34)
 def test_series_are_bounded() -> None:
     metrics = Metrics()
     wide = {"in": dict.fromkeys(range(MAX_PARTITIONS + 1), 1)}

@@ -144,6 +144,7 @@ def test_a_query_that_the_supervisor_has_not_started_is_stopped() -> None:
     assert action(CHECKED, replace(UP, has_query=True)) is Action.STOP_QUERY
 
 
+@pytest.mark.proves(15)
 @pytest.mark.parametrize("policy", [CONTINUOUS, REAL_TIME])
 def test_a_query_is_never_started_with_missing_cores(policy: RestartPolicy) -> None:
     """With one core for two partitions Spark would silently not read one of them."""
@@ -153,6 +154,7 @@ def test_a_query_is_never_started_with_missing_cores(policy: RestartPolicy) -> N
     assert describe(CHECKED, few, policy) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
 
 
+@pytest.mark.proves(15)
 def test_a_micro_batch_starts_with_fewer_cores_after_a_minute() -> None:
     """It reads all partitions with those that there are, and a lost node may not come back."""
     few = replace(UP, registered_cores=3)
@@ -223,6 +225,7 @@ TASKS = activity(confirmed_running=True, work=(7, 0, 0, 0, 0))
 MICRO_BATCH, ASYNC = (replace(POLICY, mode=mode) for mode in (Mode.MICRO_BATCH, Mode.ASYNC))
 
 
+@pytest.mark.proves(17)
 @pytest.mark.parametrize(
     ("policy", "works", "words"),
     [
@@ -257,6 +260,7 @@ def test_ready_means_that_this_query_works_and_says_what_it_has_committed(
     assert describe(state, committed, policy) == (QueryState.RUNNING, "")
 
 
+@pytest.mark.proves(17)
 def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
     state, observation = committing(4)
     state, what, events = decided(state, replace(UP, failure=PASSING, epoch=4))
@@ -337,6 +341,7 @@ def test_a_recoverable_failure_is_rechecked_without_executors() -> None:
     assert describe(state, found, POLICY)[0] is QueryState.RESTARTING
 
 
+@pytest.mark.proves(23, "failures.md#stalled-or-restarting")
 @pytest.mark.parametrize("failure", [PERMANENT, RECOVERABLE])
 def test_a_proved_spec_is_tried_again_for_ever(failure: Failure) -> None:
     """What ran once can run again: after a name server's outage, or with a right given back."""
@@ -402,6 +407,7 @@ def test_only_commits_with_records_prove_a_spec(policy: RestartPolicy) -> None:
     assert state.history == History(proved=True)
 
 
+@pytest.mark.proves(23)
 @pytest.mark.parametrize("policy", [CONTINUOUS, REAL_TIME], ids=["continuous", "real-time"])
 def test_commits_for_the_stable_time_prove_a_spec(policy: RestartPolicy) -> None:
     """The first commit may have held all the records that there are."""
@@ -428,6 +434,7 @@ def test_what_the_spec_asks_for_stays_final() -> None:
     assert ended.retry_at is not None
 
 
+@pytest.mark.proves(22)
 @pytest.mark.parametrize("others", [PASSING, MAYBE_POISON])
 def test_max_attempts_makes_a_failure_permanent(others: Failure) -> None:
     """Also failures over a record, and of a proved spec, which is else tried again for ever."""
@@ -496,6 +503,7 @@ def test_a_poison_record_slows_down_a_proved_spec() -> None:
     assert after(last, replace(observation, epoch=4)).history.poison_failures == 0
 
 
+@pytest.mark.proves("failures.md#the-transform-cannot-process-a-record")
 def test_two_failures_over_one_record_are_enough() -> None:
     """Also if other partitions fail, or commit, in between."""
     first, other = Position("in", 2, 7), Position("in", 1, 7)
@@ -545,6 +553,7 @@ def test_a_record_becomes_a_dead_letter_at_the_second_failure_over_it() -> None:
     assert not passed.history.dead_letters_stopped
 
 
+@pytest.mark.proves(37)
 @pytest.mark.parametrize("proved", [True, False])
 @pytest.mark.parametrize("lasts", [True, False])
 def test_no_query_starts_before_a_dead_letter_is_written(*, lasts: bool, proved: bool) -> None:
@@ -582,6 +591,7 @@ def test_no_query_starts_before_a_dead_letter_is_written(*, lasts: bool, proved:
     assert state.uncopied is None
 
 
+@pytest.mark.proves(37)
 def test_a_dead_letter_that_is_not_written_counts_for_the_limit_of_attempts() -> None:
     policy = replace(POLICY, dead_letters_per_minute=2, max_attempts=4)
     over = replace(MAYBE_POISON, record=Position("in", 0, 7))

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 from math import log
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -107,6 +108,7 @@ POLICIES = st.builds(
 )
 
 
+@pytest.mark.proves(23)
 @settings(max_examples=300)
 @given(st.lists(st.tuples(observations(), st.floats(0, 0.999)), max_size=30), POLICIES)
 def test_invariants_over_random_histories(
@@ -203,6 +205,7 @@ def _check_proof(
         assert late <= stall_detection.stall_after(after.phase, after.history, policy)
 
 
+@pytest.mark.proves(2, "failures.md#nothing-can-be-committed")
 @given(
     st.lists(
         st.tuples(
@@ -252,6 +255,7 @@ COPIES = [None, NOT_COPIED, replace(NOT_COPIED, permanent=False), PASSING, RECOV
 ENDS = [PASSING, Failure("NoProgress", ""), RECOVERABLE, MAYBE_POISON, *AHEAD]
 
 
+@pytest.mark.proves(2, "failures.md#nothing-can-be-committed")
 @example([(1.0, AHEAD[0])] * 80, [NOT_COPIED], 0.5, CONTINUOUS, 1)
 @example([(1.0, AHEAD[0])] * 80, [PASSING], 0.5, CONTINUOUS, 1)
 @given(

@@ -45,6 +45,7 @@ from testkit.driver.observations import (
 AWAY = Failure("BrokerUnreachable", "no answer")
 
 
+@pytest.mark.proves(21, "failures.md#no-progress")
 @pytest.mark.parametrize("policy", [CONTINUOUS, POLICY])
 def test_a_query_without_progress_is_first_not_ready_and_then_restarted(
     policy: RestartPolicy,

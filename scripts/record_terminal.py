@@ -1,40 +1,49 @@
 """Records real commands as animated SVGs: `python -m scripts.record_terminal run demo`.
 
-Each runs in a pseudo-terminal, in an empty folder, with the jars of the tests' cache. The run
-is stopped with Ctrl-C; the demo ends by itself. No SVG names a host or a path of this machine.
+Each runs in a terminal (pyte), in an empty folder, with the jars of the tests' cache; rich draws
+what the terminal shows. No SVG names a host or a path of this machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
+import contextlib
+import html
+import io
+import itertools
 import os
 import pty
 import re
-import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.terminal_screen import COLUMNS, ROWS, Screen, svg
+import pyte
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
 
-ROOT = Path(__file__).resolve().parent.parent
-IMAGES = ROOT / "docs" / "images"
+from testkit.kafka.jars import connector_jars, kafka_jars
+from testkit.paths import CHECKOUT
 
-# What is recorded of a run, and how fast it is played.
-_RUNNING_SECONDS = 25.0
-_STARTING_TIMEOUT_SECONDS = 180.0
-_STOPPING_TIMEOUT_SECONDS = 60.0
-_MAX_STARTING_FRAMES = 4
-_MAX_BYTES = 100_000
+_COLUMNS, _ROWS = 98, 22
+# As rich lays a terminal out.
+_WIDTH, _HEIGHT = _COLUMNS * 12.2, _ROWS * 24.4
+# The colors that rich calls otherwise than pyte.
+_COLORS = {"brown": "yellow", "brightblack": "bright_black"}
+_STARTING_SECONDS = 180.0
+_STARTING_FRAMES = 4
+_LAST_FRAME_SECONDS = 5
+
+_Frame = list[Text]
 
 
 @dataclass(frozen=True)
@@ -51,11 +60,12 @@ class Recording:
     """An expression: the screen has it when the stream runs."""
     frames: int
     """The most that are kept of the time when it runs."""
-    ends_by_itself: bool = False
+    seconds: float
+    """After them, Ctrl-C."""
 
     @property
     def path(self) -> Path:
-        return IMAGES / self.file
+        return CHECKOUT / "docs" / "images" / self.file
 
 
 _RUN = "run --with-kafka --feed examples/data/payments.jsonl --show examples/fraud-flags.yaml"
@@ -68,6 +78,7 @@ RECORDINGS = {
         # Before it has caught up, the figures are those of the start.
         r"(?s)Running.*lag\b[^\n]*\b0 records",
         frames=10,
+        seconds=25,
     ),
     "demo": Recording(
         "make-demo.svg",
@@ -76,7 +87,7 @@ RECORDINGS = {
         "A terminal in which make demo kills a driver and counts what arrived",
         "Running after",
         frames=16,
-        ends_by_itself=True,
+        seconds=300,  # it ends by itself
     ),
 }
 
@@ -88,57 +99,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in parser.parse_args(arguments).names or RECORDINGS:
         recording = RECORDINGS[name]
         with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "examples").symlink_to(ROOT / "examples")
-            frames = _distinct(record(recording, Path(folder)))
-            picture = svg(_thinned(frames, recording), recording.label)
-            _check(picture, folder)
+            (Path(folder) / "examples").symlink_to(CHECKOUT / "examples")
+            picture = _film(_record(recording, Path(folder)), recording.label)
+        for private in (folder, str(CHECKOUT), str(Path.home()), socket.gethostname()):
+            if private in picture:
+                raise SystemExit(f"the recording shows {private}")
         recording.path.write_text(picture)
     return 0
 
 
-def record(recording: Recording, folder: Path) -> Iterator[tuple[str, ...]]:
-    """The terminal's screen about once a second, from the command's start to its end."""
-    # Without them, files have the paths that a user types.
-    screen = Screen(recording.command, [f"{ROOT}/", f"{folder}/"])
-    yield screen.lines
-    process, terminal = _start(recording, folder)
-    start = time.monotonic()
-    running_since: float | None = None
-    try:
-        while process.poll() is None:
-            _read_for(terminal, screen, 1.0)
-            yield screen.lines
-            now = time.monotonic()
-            if running_since is None and _runs(recording, screen.lines):
-                running_since = now
-            if running_since is None and now - start > _STARTING_TIMEOUT_SECONDS:
-                raise SystemExit("the stream does not run:\n" + "\n".join(screen.lines))
-            if recording.ends_by_itself or running_since is None:
-                continue
-            if now - running_since > _RUNNING_SECONDS:
-                process.send_signal(signal.SIGINT)
-                _read_until_exit(process, terminal, screen)
-        _read_for(terminal, screen, 0.5)
-        yield screen.lines
-    finally:
-        process.kill()
-        process.wait()
-        os.close(terminal)
-
-
-def _start(recording: Recording, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    from testkit.kafka.jars import connector_jars, kafka_jars
-
-    terminal, inside = pty.openpty()
-    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS + 20, COLUMNS, 0, 0))
+def _record(recording: Recording, folder: Path) -> list[_Frame]:
+    """Some screens of the start, more of the run, and the last one."""
     environment = {
         **os.environ,
         "TERM": "xterm-256color",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": str(CHECKOUT),
         "TMPDIR": str(folder),
         "PENSTOCK_CONNECTOR_JARS": str(connector_jars()),
         "PENSTOCK_KAFKA_JARS": str(kafka_jars()),
     }
+    outside, inside = pty.openpty()
+    termios.tcsetwinsize(inside, (_ROWS, _COLUMNS))
+    os.write(inside, f"\x1b[32m$\x1b[0m {recording.command}\n".encode())
     process = subprocess.Popen(
         [sys.executable, *recording.words],
         cwd=folder,
@@ -148,70 +130,99 @@ def _start(recording: Recording, folder: Path) -> tuple[subprocess.Popen[bytes],
         stderr=inside,
     )
     os.close(inside)
-    return process, terminal
+    screen = pyte.Screen(_COLUMNS, _ROWS)
+    # Without them, files have the paths that a user types.
+    hidden = (f"{CHECKOUT}/", f"{folder}/")
+    threading.Thread(target=_show, args=(outside, screen, hidden), daemon=True).start()
+    try:
+        starting = [*_watch(process, screen, _STARTING_SECONDS, until=recording.runs)]
+        running = [*_watch(process, screen, recording.seconds)]
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    finally:
+        process.kill()
+    time.sleep(0.5)
+    if not running:
+        raise SystemExit("the stream does not run:\n" + "\n".join(screen.display))
+    frames = [*_evenly(starting, _STARTING_FRAMES), *_evenly(running, recording.frames)]
+    return [*frames, _frame(screen)]
 
 
-def _read_until_exit(process: subprocess.Popen[bytes], terminal: int, screen: Screen) -> None:
-    """A terminal that nobody reads would block the command."""
-    end = time.monotonic() + _STOPPING_TIMEOUT_SECONDS
-    while process.poll() is None and time.monotonic() < end:
-        _read_for(terminal, screen, 0.5)
-    process.wait(1.0)
+def _show(source: int, screen: pyte.Screen, hidden: tuple[str, ...]) -> None:
+    """On the screen what comes from there until the other end is closed, without these texts."""
+    stream = pyte.ByteStream(screen)
+    with contextlib.suppress(OSError):
+        while written := os.read(source, 65536):
+            for text in hidden:
+                written = written.replace(text.encode(), b"")
+            stream.feed(written.replace(b"\x1b[2m", b"\x1b[90m"))  # pyte knows no dim text
 
 
-def _read_for(terminal: int, screen: Screen, seconds: float) -> None:
+def _watch(
+    process: subprocess.Popen[bytes], screen: pyte.Screen, seconds: float, until: str = "(?!)"
+) -> Iterator[_Frame]:
+    """The screen of each second, so long, or until it shows this, or the command ends."""
     end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        ready, _, _ = select.select([terminal], [], [], left)
-        try:
-            if ready:
-                screen.feed(os.read(terminal, 65536).decode(errors="replace"))
-        except OSError:  # the other end is closed
-            time.sleep(left)
+    while (
+        process.poll() is None
+        and time.monotonic() < end
+        and not re.search(until, "\n".join(screen.display))
+    ):
+        time.sleep(1.0)
+        yield _frame(screen)
 
 
-def _distinct(frames: Iterator[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    distinct: list[tuple[str, ...]] = []
-    for frame in frames:
-        if not distinct or frame != distinct[-1]:
-            distinct.append(frame)
-    return distinct
+def _frame(screen: pyte.Screen) -> _Frame:
+    lines = []
+    for row in range(_ROWS):
+        line = Text()
+        cells = [screen.buffer[row][column] for column in range(_COLUMNS)]
+        for (color, bold), run in itertools.groupby(cells, lambda cell: (cell.fg, cell.bold)):
+            style = Style(color=_COLORS.get(color, color), bold=bold)
+            line.append("".join(cell.data for cell in run), style)
+        line.rstrip()
+        lines.append(line)
+    return lines
 
 
-def _thinned(frames: list[tuple[str, ...]], recording: Recording) -> list[tuple[str, ...]]:
-    """Some of the start, more of the run, and the last frame."""
-    running = next(
-        (number for number, frame in enumerate(frames) if _runs(recording, frame)), len(frames) - 1
-    )
-    return [
-        *_evenly(frames[:running], _MAX_STARTING_FRAMES),
-        *_evenly(frames[running:-1], recording.frames),
-        frames[-1],
-    ]
+def _evenly(frames: list[_Frame], most: int) -> list[_Frame]:
+    """At most so many of the distinct ones, with the first and the last."""
+    distinct = [frame for frame, _ in itertools.groupby(frames)]
+    step = max(1.0, (len(distinct) - 1) / (most - 1))
+    return [distinct[round(number * step)] for number in range(min(most, len(distinct)))]
 
 
-def _evenly(frames: list[tuple[str, ...]], most: int) -> list[tuple[str, ...]]:
-    """At most so many of them, with the first and the last."""
-    if len(frames) <= most:
-        return frames
-    step = (len(frames) - 1) / (most - 1)
-    return [frames[round(number * step)] for number in range(most)]
+def _film(frames: list[_Frame], label: str) -> str:
+    """The frames below each other, and one at a time in the window. No font to download.
 
-
-def _runs(recording: Recording, frame: tuple[str, ...]) -> bool:
-    return re.search(recording.runs, "\n".join(frame)) is not None
-
-
-def _check(picture: str, folder: str) -> None:
-    """Nothing of this machine, and nothing to download."""
-    for private in (folder, str(ROOT), str(Path.home()), socket.gethostname()):
-        if private in picture:
-            raise SystemExit(f"the recording shows {private}")
-    outside = set(re.findall(r"https?://[^\"'\s<]+", picture)) - {"http://www.w3.org/2000/svg"}
-    if outside:
-        raise SystemExit(f"the recording names {outside}")
-    if len(picture.encode()) > _MAX_BYTES:
-        raise SystemExit(f"the recording has {len(picture.encode())} bytes")
+    Where nothing moves, it is the last but one: there the command still runs.
+    """
+    console = Console(width=_COLUMNS, record=True, file=io.StringIO())
+    for line in itertools.chain(*frames):
+        console.print(line, soft_wrap=True)
+    styles, _, text = console.export_svg(
+        code_format="{styles}\0{matrix}", unique_id="film"
+    ).partition("\0")
+    text = re.sub(r'<text[^>]*>\n</text>| clip-path="[^"]*"', "", text)
+    text = text.replace("</text>", "</text>\n")
+    steps = len(frames) - 1
+    seconds = steps + _LAST_FRAME_SECONDS
+    return f"""\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH + 18:.0f} {_HEIGHT + 50:.0f}" \
+role="img" aria-label="{html.escape(label)}">
+<style>text{{font:20px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace}}
+{styles}
+@keyframes film{{0%{{transform:none;animation-timing-function:steps({steps})}}\
+{100 * steps / seconds:.2f}%,100%{{transform:translateY(-{steps * _HEIGHT:.1f}px)}}}}
+#film{{transform:translateY(-{(steps - 1) * _HEIGHT:.1f}px);animation:film {seconds}s infinite}}
+@media (prefers-reduced-motion:reduce){{#film{{animation:none}}}}</style>
+<rect width="100%" height="100%" rx="8" fill="#292929"/>
+<circle cx="26" cy="22" r="7" fill="#ff5f57"/><circle cx="48" cy="22" r="7" fill="#febc2e"/>\
+<circle cx="70" cy="22" r="7" fill="#28c840"/>
+<svg x="9" y="41" width="{_WIDTH:.0f}" height="{_HEIGHT:.1f}"><g id="film">
+{text}</g></svg>
+</svg>
+"""
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from testkit.object_store.client import Answer, S3Client
 from testkit.object_store.request import WRITES, Kind, S3Request
 from testkit.object_store.reverse_proxy import ReverseProxy
 from testkit.object_store.store import ObjectStore
-from testkit.wait import PATIENCE_SECONDS
 
 _CONDITIONS = frozenset({"if-match", "if-none-match"})
 
@@ -21,39 +20,16 @@ class HeldPuts:
     """PUTs that have arrived at the proxy and not at the store."""
 
     def __init__(self, text: str, count: int) -> None:
-        self._left = count
+        self._text, self._left = text, count
         self.arrived = threading.Event()
         """Set once there is one."""
-        self._text = text
-        self._released = threading.Event()
-        self._held = 0
-        self._changed = threading.Condition()
-
-    def release(self) -> None:
-        """Passes them on, also those whose client has gone; returns once the store has answered."""
-        self._released.set()
-        with self._changed:
-            assert self._changed.wait_for(lambda: not self._held, PATIENCE_SECONDS)
+        self.released = threading.Event()
 
     def takes(self, request: S3Request) -> bool:
         """Whether this one is held, which counts."""
         takes = self._left > 0 and _is_put(request, self._text)
         self._left -= int(takes)
         return takes
-
-    @contextlib.contextmanager
-    def holding(self) -> Iterator[None]:
-        """Begins the block, in which the request is passed on, after the release."""
-        with self._changed:
-            self._held += 1
-        self.arrived.set()
-        try:
-            self._released.wait()
-            yield
-        finally:
-            with self._changed:
-                self._held -= 1
-                self._changed.notify_all()
 
 
 class S3Proxy:
@@ -109,14 +85,14 @@ class S3Proxy:
         with self._lock:
             self._lost = _Next(count, text)
 
-    def cut_uploads(self, count: int, text: str = "") -> None:
+    def cut_uploads(self, count: int) -> None:
         """Cuts both connections of each of the next PUTs, with half of the body at the store."""
         with self._lock:
-            self._cut = _Next(count, text)
+            self._cut = _Next(count)
 
     @contextlib.contextmanager
-    def hold(self, text: str, count: int = 1_000) -> Iterator[HeldPuts]:
-        """Holds the next PUTs until they are released, at the latest by the end of the block."""
+    def hold(self, text: str, count: int) -> Iterator[HeldPuts]:
+        """Holds the next PUTs until the end of the block."""
         held = HeldPuts(text, count)
         with self._lock:
             self._held.append(held)
@@ -125,7 +101,7 @@ class S3Proxy:
         finally:
             with self._lock:
                 self._held.remove(held)
-            held.release()
+            held.released.set()
 
     @contextlib.contextmanager
     def ignoring_conditions(self) -> Iterator[None]:
@@ -152,7 +128,7 @@ class S3Proxy:
 
     def _cuts(self, request: S3Request) -> bool:
         with self._lock:
-            cuts = _is_put(request, self._cut.text) and self._cut.takes_one()
+            cuts = request.kind is Kind.PUT and self._cut.takes_one()
             if cuts:
                 self._requests.append((request.kind, request.path))
             return cuts
@@ -166,10 +142,10 @@ class S3Proxy:
                 return _error(503, "SlowDown")
             is_lost = _is_put(request, self._lost.text) and self._lost.takes_one()
             held = [each for each in self._held if each.takes(request)]
-        with contextlib.ExitStack() as stack:
-            for each in held:
-                stack.enter_context(each.holding())
-            answer = self._pass_on(request)
+        for each in held:
+            each.arrived.set()
+            each.released.wait()
+        answer = self._pass_on(request)
         return None if is_lost else answer
 
     def _pass_on(self, request: S3Request) -> Answer:

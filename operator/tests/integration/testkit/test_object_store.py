@@ -1,11 +1,13 @@
-"""The object store of the tests keeps S3's conditions, and its proxy breaks what it says."""
+"""The object store of the tests knows its keys, and its proxy breaks what it says.
+
+Only what a test of a stream would not miss: a fault that it has to survive without a word.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import http.client
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +18,7 @@ import pytest
 from testkit.object_store.client import S3Client
 from testkit.object_store.proxy import S3Proxy, s3_proxy
 from testkit.object_store.request import Kind
-from testkit.object_store.store import ObjectStore, ObjectStoreError
+from testkit.object_store.store import ObjectStore
 
 NEW = {"If-None-Match": "*"}
 
@@ -38,54 +40,11 @@ def put(client: S3Client, path: str, body: bytes = b"content", **headers: str) -
     return client.send("PUT", path, body=body, headers=headers).status
 
 
-def test_an_object_is_written_read_listed_and_deleted(s3: ObjectStore, bucket: str) -> None:
-    key = "a b/ö+%&=.x"
-    s3.write(bucket, key, b"content", {"penstock-writer": "1/pod/nonce"})
-    s3.write(bucket, "a", b"")
-    assert s3.names(bucket) == ["a", key]
-    assert s3.names(bucket, "a b/") == [key]
-    assert s3.read(bucket, key) == b"content"
-    assert s3.metadata(bucket, key) == {"penstock-writer": "1/pod/nonce"}
-    s3.delete(bucket, key)
-    s3.delete(bucket, key)
-    assert s3.names(bucket) == ["a"]
-    with pytest.raises(ObjectStoreError, match="404"):
-        s3.read(bucket, key)
-
-
 def test_a_list_has_all_pages(s3: ObjectStore, bucket: str) -> None:
     keys = [f"{number:04}" for number in range(1001)]
     for key in keys:
         s3.write(bucket, key, b"")
     assert s3.names(bucket) == keys
-
-
-def test_an_object_is_made_once(s3: ObjectStore, bucket: str) -> None:
-    assert s3.send("PUT", f"/{bucket}/a", headers=NEW).status == 200
-    assert s3.send("PUT", f"/{bucket}/a", headers=NEW).status == 412
-
-
-def test_an_object_is_replaced_only_as_it_was_read(s3: ObjectStore, bucket: str) -> None:
-    path = f"/{bucket}/a"
-    s3.write(bucket, "a", b"old")
-    read = {"If-Match": s3.send("GET", path).headers["etag"]}
-    assert s3.send("PUT", path, headers=read, body=b"new").status == 200
-    assert s3.send("PUT", path, headers=read, body=b"newer").status == 412
-    assert s3.send("PUT", f"/{bucket}/b", headers=read).status == 404
-    assert s3.read(bucket, "a") == b"new"
-
-
-def test_of_eight_writers_at_once_one_makes_the_object(s3: ObjectStore, bucket: str) -> None:
-    together = threading.Barrier(8)
-
-    def write(path: str) -> int:
-        together.wait()
-        return s3.send("PUT", path, headers=NEW, body=b"content").status
-
-    with ThreadPoolExecutor(8) as pool:
-        for number in range(20):
-            statuses = list(pool.map(write, [f"/{bucket}/{number}"] * 8))
-            assert sorted(statuses) == [200] + [412] * 7
 
 
 def test_a_wrong_key_is_refused(s3: ObjectStore, bucket: str) -> None:
@@ -150,7 +109,7 @@ def test_a_lost_answer_is_that_of_a_write(s3: ObjectStore, proxy: S3Proxy, bucke
 
 def test_an_upload_that_was_cut_wrote_nothing(s3: ObjectStore, proxy: S3Proxy, bucket: str) -> None:
     path, body = f"/{bucket}/snapshot", b"x" * 3_000_000
-    proxy.cut_uploads(1, "snapshot")
+    proxy.cut_uploads(1)
     with pytest.raises(ConnectionError):
         put(proxy.client, path, body)
     assert s3.names(bucket) == []
@@ -160,43 +119,10 @@ def test_an_upload_that_was_cut_wrote_nothing(s3: ObjectStore, proxy: S3Proxy, b
 
 
 def test_a_put_is_held_until_it_is_released(s3: ObjectStore, proxy: S3Proxy, bucket: str) -> None:
-    with ThreadPoolExecutor(1) as pool, proxy.hold("/offsets/7") as held:
+    with ThreadPoolExecutor(1) as pool, proxy.hold("/offsets/7", 1) as held:
         waits = pool.submit(put, proxy.client, f"/{bucket}/offsets/7")
         assert held.arrived.wait(30)
         assert put(proxy.client, f"/{bucket}/offsets/8") == 200
         assert s3.names(bucket) == ["offsets/8"]
-        held.release()
-        assert s3.names(bucket) == ["offsets/7", "offsets/8"]
-        assert waits.result() == 200
-
-
-def test_a_held_put_comes_late_though_its_client_has_gone(
-    s3: ObjectStore, proxy: S3Proxy, bucket: str
-) -> None:
-    with ThreadPoolExecutor(1) as pool, proxy.hold("offsets/7") as held:
-        waits = pool.submit(put, proxy.client, f"/{bucket}/offsets/7")
-        assert held.arrived.wait(30)
-        with proxy.unreachable(), pytest.raises(ConnectionError):
-            waits.result()
-        assert s3.names(bucket) == []
-    assert s3.names(bucket) == ["offsets/7"]
-
-
-def test_a_store_may_ignore_conditions(s3: ObjectStore, proxy: S3Proxy, bucket: str) -> None:
-    path = f"/{bucket}/a"
-    s3.write(bucket, "a", b"old")
-    metadata = {"x-amz-meta-who": "me"}
-    with proxy.ignoring_conditions():
-        answer = proxy.client.send("PUT", path, headers=NEW | metadata, body=b"new")
-    assert (answer.status, s3.read(bucket, "a")) == (200, b"new")
-    assert s3.metadata(bucket, "a") == {"who": "me"}
-    assert proxy.client.send("PUT", path, headers=NEW).status == 412
-
-
-def test_a_key_may_be_read_only(proxy: S3Proxy, bucket: str) -> None:
-    path = f"/{bucket}/a"
-    assert put(proxy.client, path) == 200
-    with proxy.read_only():
-        assert [put(proxy.client, path), proxy.client.send("DELETE", path).status] == [403, 403]
-        assert proxy.client.send("GET", path).status == 200
-    assert put(proxy.client, path) == 200
+    assert waits.result() == 200
+    assert s3.names(bucket) == ["offsets/7", "offsets/8"]

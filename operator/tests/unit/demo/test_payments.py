@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from demo.payments import count, describe_latency, to_flag
+from demo.payments import count, to_flag
 
 SENT = 25
 ALL = {3: 1, 13: 1, 23: 1}
@@ -38,15 +38,3 @@ def test_lost_wrong_and_duplicate_flags_are_counted_apart(
 def test_payments_after_the_last_one_sent_are_not_expected() -> None:
     assert to_flag(13) == [3]
     assert to_flag(14) == [3, 13]
-
-
-@pytest.mark.parametrize(
-    ("latencies", "figures"),
-    [([5.0], "5.0 ms, 99th percentile     5.0 ms"), ([*range(100, 0, -1)], "50.5 ms, 99th")],
-)
-def test_the_latency_is_a_median_and_a_percentile(latencies: list[float], figures: str) -> None:
-    assert figures in describe_latency(latencies)
-
-
-def test_no_flags_have_no_latency() -> None:
-    assert "no flags" in describe_latency([])

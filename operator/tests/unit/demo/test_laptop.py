@@ -10,7 +10,7 @@ import pytest
 from demo.laptop import find_java
 from penstock.command_line import CommandError
 from penstock.local.tools import java
-from testkit.tools.fake_java import fake_java
+from testkit.fake_java import fake_java
 
 
 @pytest.fixture

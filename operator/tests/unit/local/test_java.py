@@ -11,7 +11,7 @@ import pytest
 from penstock.command_line import CommandError
 from penstock.local.tools import class_archive, java
 from penstock.local.tools.class_archive import archive_for
-from testkit.tools.fake_java import fake_java
+from testkit.fake_java import fake_java
 from testkit.wait import wait_for
 
 PACKAGED = Path("/packaged")

@@ -24,6 +24,7 @@ from types import MappingProxyType
 
 from penstock import DISTRIBUTION, __version__
 from penstock.local.tools.jars import DATA_SOURCE
+from testkit.cluster.clients import installed
 from testkit.commands import run
 from testkit.engine.container_engine import engine, registry_is_reachable
 from testkit.errors import ClusterError
@@ -31,7 +32,6 @@ from testkit.images.penstock_images import build_as
 from testkit.kafka.jars import compile_connector, s3a_jars, spark_connector_jars
 from testkit.paths import CHECKOUT
 from testkit.tools import tool
-from testkit.tools.installed import installed
 
 IMAGES = ("operator", "spark")
 NO_DIGESTS: Mapping[str, str] = MappingProxyType({})

@@ -67,11 +67,3 @@ def _opened(stdin: str | Path | None) -> Iterator[IO[bytes] | int | None]:
             yield file
     else:
         yield subprocess.DEVNULL if stdin is None else None
-
-
-def works(command: Sequence[str | Path], *, timeout: float = 20) -> bool:
-    try:
-        run(command, timeout=timeout)
-    except ClusterError:
-        return False
-    return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testkit import system_packages
-from testkit.commands import run, works
+from testkit.commands import run
 from testkit.errors import ClusterError
 from testkit.paths import cache_dir
 
@@ -46,11 +46,7 @@ def report(findings: Sequence[Finding]) -> str:
 
 def _engine() -> Finding:
     wanted = os.environ.get("PENSTOCK_ENGINE", "")
-    if (
-        wanted != "podman"
-        and system_packages.which("docker")
-        and works(["docker", "info"], timeout=10)
-    ):
+    if wanted != "podman" and system_packages.docker_answers():
         return Finding("container engine", True, "docker")
     return _installed("container engine", system_packages.PODMAN)
 

@@ -44,7 +44,6 @@ NEEDS = {
 
 PODMAN = ("podman", "runc", "netavark", "aardvark-dns", "conmon", "iptables", "ip")
 JAVA = ("mvn", "java", "javac")
-GO = ("go",)
 BASE_IMAGES = ("mmdebstrap",)
 
 
@@ -77,6 +76,14 @@ def advice(need: Need) -> str:
     """One line about a missing command: its purpose, and how to install it."""
     how = f"Debian: apt-get install {need.package}" if need.package else "see its website"
     return f"  {need.command}: {need.purpose} ({how})"
+
+
+def docker_answers() -> bool:
+    """Whether docker is installed and its daemon runs."""
+    try:
+        return which("docker") is not None and bool(run(["docker", "info"], timeout=10))
+    except ClusterError:
+        return False
 
 
 def can_install() -> bool:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from testkit import system_packages
-from testkit.commands import print_progress, run, works
+from testkit.commands import print_progress, run
 from testkit.engine import podman
 from testkit.engine.build_network import build_options
 from testkit.errors import ClusterError
@@ -99,11 +99,7 @@ def engine() -> ContainerEngine:
     wanted = os.environ.get("PENSTOCK_ENGINE", "")
     if wanted not in ("", "docker", "podman"):
         raise ClusterError(f"PENSTOCK_ENGINE is {wanted!r}. Set it to docker or podman.")
-    if (
-        wanted != "podman"
-        and system_packages.which("docker")
-        and works(["docker", "info"], timeout=10)
-    ):
+    if wanted != "podman" and system_packages.docker_answers():
         return ContainerEngine("docker")
     if wanted == "docker":
         raise ClusterError("docker does not answer (`docker info`). Start it, or use podman.")

@@ -46,7 +46,7 @@ class Started:
     def send(self, count: int) -> None:
         """Sends the numbers from 0 on, and waits until all of them have arrived."""
         with Sender(self.bootstrap, self.source, 200, count) as numbers:
-            numbers.wait_until_sent(count, 60)
+            numbers.wait_until_sent(count)
         self.out.wait_for_all(range(count), 60)
 
 

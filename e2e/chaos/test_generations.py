@@ -52,7 +52,7 @@ def test_nothing_is_lost_and_the_copies_are_those_announced(
     ):
         target = Target(installation, stream, spec, source, out)
         target.wait_until_flows(numbers, "the start")
-        numbers.wait_until_sent(numbers.sent + AGO_SECONDS * PER_SECOND, 60)
+        numbers.wait_until_sent(numbers.sent + AGO_SECONDS * PER_SECOND)
 
         def copies_of(what: str, generation: int, **edit: Any) -> int:
             """The copies that an edit makes."""

@@ -104,7 +104,7 @@ def test_a_stream_runs_from_a_release_and_through_the_upgrade_from_it(
             assert before[1] == f"{published.registry}/spark:{__version__}"
             operator_image = ensure_images(["operator"], cluster)["operator"]
             upgrade(cluster, operator_image, f"{published.registry}/spark:{__version__}")
-            payments.wait_until_sent(1000, 60)
+            payments.wait_until_sent(1000)
         flags.wait_for_all(to_flag(1000), 60)
     assert uid_and_image(stream) == before
     kubeconfig = {"KUBECONFIG": str(cluster.kubeconfig)}

@@ -113,8 +113,8 @@ class Sender:
         assert left == 0, f"{left} records did not reach the broker. The client says:\n{self._log}"
         return self.sent
 
-    def wait_until_sent(self, count: int, timeout: float) -> None:
-        wait_for(f"{count} records sent", lambda: self.sent >= count, timeout)
+    def wait_until_sent(self, count: int) -> None:
+        wait_for(f"{count} records sent", lambda: self.sent >= count, 60)
 
     def _run(self) -> None:
         start = time.monotonic()

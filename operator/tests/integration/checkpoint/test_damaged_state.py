@@ -6,11 +6,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import running
@@ -43,13 +41,6 @@ def partitions(checkpoint: Path) -> list[Path]:
     return sorted(it for it in checkpoint.glob("state/0/*") if it.name.isdecimal())
 
 
-def flow_of(
-    topics: Topics, source: str, sink: str, conf: dict[str, str] | None = None
-) -> ContinuousStream:
-    more: dict[str, Any] = {"transform": COUNTS, "outputMode": "update", "sparkConf": conf or {}}
-    return number_flow(topics, source, sink, MICRO_BATCH, **more)
-
-
 @pytest.mark.proves("checkpoints.md#damage")
 @pytest.mark.parametrize("harm", [change, cut, empty, Path.unlink])
 def test_a_stream_without_whole_state_stops_and_says_what_to_do(
@@ -57,7 +48,7 @@ def test_a_stream_without_whole_state_stops_and_says_what_to_do(
 ) -> None:
     """Spark finds out. A disk has done it, since no crash leaves a part of a file."""
     source, sink = topics.make(), topics.make()
-    flow = flow_of(topics, source, sink)
+    flow = number_flow(topics, source, sink, MICRO_BATCH, transform=COUNTS, outputMode="update")
     with running(flow, jvm, tmp_path) as driver:
         for records in (100, 200):
             topics.send(source, range(100))

@@ -211,7 +211,7 @@ INVALID: dict[str, Any] = {"transform": {"sql": "SELECT nothing FROM nowhere"}}
 BROKEN = LastFailure(reason="Boom", message="it broke", permanent=True, time=samples.T0)
 
 
-def cluster_with(edit: dict[str, Any], *, recorded: bool = True) -> FakeCluster:
+def cluster_with(edit: dict[str, Any]) -> FakeCluster:
     """A stream that is Ready with the sample's spec; an edit of it is refused, or taken back."""
     cluster = FakeCluster()
     cluster.apply()

@@ -140,11 +140,10 @@ class Tenants:
             self._woken.clear()
 
 
-def tenants(count: int, streams: int = 5) -> list[Key]:
+def tenants(count: int) -> list[Key]:
+    """Each with five streams."""
     return [
-        Key(f"team-{team:02}", f"flags-{number}")
-        for team in range(count)
-        for number in range(streams)
+        Key(f"team-{team:02}", f"flags-{number}") for team in range(count) for number in range(5)
     ]
 
 

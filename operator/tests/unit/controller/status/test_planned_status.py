@@ -205,9 +205,6 @@ def test_the_next_retry_time_is_reported_only_while_the_query_restarts() -> None
     assert plan_status(NEW, BROKEN, waiting, samples.T0).status.next_retry_time is None
 
 
-KAFKA_SINK = samples.stream()["spec"]["sink"]
-
-
 @pytest.mark.parametrize(
     ("trigger", "mode"),
     [

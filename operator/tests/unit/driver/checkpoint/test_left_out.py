@@ -6,8 +6,8 @@ from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.record_position import Position
 
 
-def letter(offset: int, at: float, topic_id: str | None = "a") -> DeadLetter:
-    return DeadLetter(Position("in", 0, offset), topic_id, at)
+def letter(offset: int, at: float) -> DeadLetter:
+    return DeadLetter(Position("in", 0, offset), "a", at)
 
 
 def test_what_is_committed_is_forgotten_after_a_minute() -> None:

@@ -23,14 +23,14 @@ from testkit.streams.streams import (
 CHANGES = b"x"
 
 
-def stateful(path: Path, batches: int = 6) -> None:
-    """A checkpoint after so many batches of a query with two stores."""
-    write(checkpoint(range(batches), [], range(batches)), path)
+def stateful(path: Path) -> None:
+    """A checkpoint after six batches of a query with two stores."""
+    write(checkpoint(range(6), [], range(6)), path)
     for partition in ("0", "1"):
         folder = path / "state" / "0" / partition
         (folder / "_metadata").mkdir(parents=True)
         (folder / "_metadata" / "schema").write_bytes(b"v2")
-        for version in range(1, batches + 1):
+        for version in range(1, 7):
             (folder / f"{version}.delta").write_bytes(CHANGES)
 
 

@@ -36,7 +36,6 @@ def epochs(
     policy: RestartPolicy = CONTINUOUS,
     *,
     held: bool = True,
-    commits: bool = True,
 ) -> tuple[State, Observation, Action]:
     """The next epochs, each as long as the interval: partition 0 is read, and 3 unless `held`.
 
@@ -47,7 +46,7 @@ def epochs(
     end = observation.now + seconds
     while what is Action.WAIT and observation.now < end:
         assert observation.epoch is not None
-        epoch = observation.epoch + int(commits)
+        epoch = observation.epoch + 1
         observation = replace(
             observation,
             now=observation.now + policy.interval,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.codegen.dashboards.grafana import Dashboard, Panel, Query, Row, Variable
+from scripts.codegen.dashboards.grafana import Dashboard, Panel, Row, Variable
 from scripts.codegen.dashboards.shared import RUNBOOK, STATE_COLORS
 
 _STREAM = "/d/penstock-stream?${datasource:queryparam}&${__url_time_range}"
@@ -17,15 +17,11 @@ _OF_SERIES = (
 _BY_STREAM = "{{namespace}}/{{name}}"
 
 
-def _query(expression: str, legend: str = "") -> Query:
-    """`<fleet>` in the expression stands for the chosen namespaces."""
-    return Query(expression.replace("<fleet>", 'namespace=~"$namespace"'), legend)
-
-
 FLEET = Dashboard(
     name="fleet",
     title="Penstock / Fleet",
     description="All streams: which one needs a person?",
+    chosen='namespace=~"$namespace"',
     variables=(
         Variable(
             "namespace", "Namespace", "label_values(penstock_stream_info, namespace)", several=True
@@ -39,13 +35,10 @@ FLEET = Dashboard(
                     "Streams by state",
                     "Good: Running, Completed, and Suspended where someone wanted it. A Stalled "
                     "stream waits for a person; the next panels say which and why.",
-                    (
-                        _query(
-                            "sum by (state) (max by (namespace, name, state) "
-                            "(penstock_stream_state{<fleet>})) > 0",
-                            "{{state}}",
-                        ),
-                    ),
+                    {
+                        "{{state}}": "sum by (state) (max by (namespace, name, state) "
+                        "(penstock_stream_state{<chosen>})) > 0"
+                    },
                     kind="stat",
                     colors=STATE_COLORS,
                 ),
@@ -53,13 +46,11 @@ FLEET = Dashboard(
                     "Firing alerts",
                     "Good: none. A click opens the runbook. Alerts about the operator are shown "
                     "for every choice of namespaces.",
-                    (
-                        _query(
-                            "max by (alertname, severity, namespace, name) ("
-                            'ALERTS{alertname=~"Penstock.+", alertstate="firing", <fleet>} or '
-                            'ALERTS{alertname=~"Penstock.+", alertstate="firing", name=""})'
-                        ),
-                    ),
+                    {
+                        "": "max by (alertname, severity, namespace, name) ("
+                        'ALERTS{alertname=~"Penstock.+", alertstate="firing", <chosen>} or '
+                        'ALERTS{alertname=~"Penstock.+", alertstate="firing", name=""})'
+                    },
                     kind="table",
                     link=RUNBOOK,
                 ),
@@ -68,15 +59,13 @@ FLEET = Dashboard(
                     "Good: none. Without the condition Stalled the driver recovers by itself; with "
                     "it, the reason tells what a person must do (docs/reasons.md). Suspended "
                     "streams are not shown. A click opens the stream.",
-                    (
-                        _query(
-                            "max by (namespace, name, condition, reason) ("
-                            'penstock_stream_condition{condition="Stalled", status="True", <fleet>}'
-                            ' or penstock_stream_condition{condition="Ready", status="False", '
-                            "<fleet>}) unless on (namespace, name) "
-                            'penstock_stream_state{state=~"Suspend(ing|ed)"} == 1'
-                        ),
-                    ),
+                    {
+                        "": "max by (namespace, name, condition, reason) ("
+                        'penstock_stream_condition{condition="Stalled", status="True", <chosen>}'
+                        ' or penstock_stream_condition{condition="Ready", status="False", '
+                        "<chosen>}) unless on (namespace, name) "
+                        'penstock_stream_state{state=~"Suspend(ing|ed)"} == 1'
+                    },
                     kind="table",
                     link=_OF_ROW,
                 ),
@@ -88,13 +77,10 @@ FLEET = Dashboard(
                 Panel(
                     "Oldest waiting record, by stream",
                     "Good: a few commit intervals. The ten oldest; a click opens the stream.",
-                    (
-                        _query(
-                            "topk(10, max by (namespace, name) "
-                            "(penstock_driver_lag_seconds{<fleet>}))",
-                            _BY_STREAM,
-                        ),
-                    ),
+                    {
+                        _BY_STREAM: "topk(10, max by (namespace, name) "
+                        "(penstock_driver_lag_seconds{<chosen>}))"
+                    },
                     unit="s",
                     kind="bargauge",
                     link=_OF_SERIES,
@@ -103,13 +89,10 @@ FLEET = Dashboard(
                     "Share of the time range in which a stream was late",
                     "Good: below 1%, as the alert PenstockStreamFreshnessBudgetBurns has it, "
                     "whose rules record this. The ten latest; a click opens the stream.",
-                    (
-                        _query(
-                            "topk(10, avg_over_time("
-                            "namespace_name:penstock_stream_stale:bool{<fleet>}[$__range]) > 0)",
-                            _BY_STREAM,
-                        ),
-                    ),
+                    {
+                        _BY_STREAM: "topk(10, avg_over_time("
+                        "namespace_name:penstock_stream_stale:bool{<chosen>}[$__range]) > 0)"
+                    },
                     unit="percentunit",
                     kind="bargauge",
                     alarm=0.01,
@@ -119,13 +102,10 @@ FLEET = Dashboard(
                     "Committed records a second",
                     "Good: follows the producers. A fall to zero in one namespace points at its "
                     "broker, quota or network.",
-                    (
-                        _query(
-                            "sum by (namespace) (rate("
-                            "penstock_driver_committed_records_total{<fleet>}[$__rate_interval]))",
-                            "{{namespace}}",
-                        ),
-                    ),
+                    {
+                        "{{namespace}}": "sum by (namespace) (rate("
+                        "penstock_driver_committed_records_total{<chosen>}[$__rate_interval]))"
+                    },
                     unit="cps",
                 ),
             ),
@@ -137,16 +117,13 @@ FLEET = Dashboard(
                     "Restarts in the time range, by stream and level",
                     "Good: none, or a few from drained nodes. The ten that restart most; a click "
                     "opens the stream, which names the failures.",
-                    (
+                    {
                         # The counter is in the status: it survives operator and driver.
-                        _query(
-                            "topk(10, max by (namespace, name, level) "
-                            "(penstock_stream_restarts_total{<fleet>})"
-                            " - min by (namespace, name, level) (min_over_time("
-                            "penstock_stream_restarts_total{<fleet>}[$__range])) > 0)",
-                            _BY_STREAM + " {{level}}",
-                        ),
-                    ),
+                        _BY_STREAM + " {{level}}": "topk(10, max by (namespace, name, level) "
+                        "(penstock_stream_restarts_total{<chosen>})"
+                        " - min by (namespace, name, level) (min_over_time("
+                        "penstock_stream_restarts_total{<chosen>}[$__range])) > 0)"
+                    },
                     kind="bargauge",
                     link=_OF_SERIES,
                 ),
@@ -154,13 +131,10 @@ FLEET = Dashboard(
                     "Executor cores",
                     "Good: registered equals desired. A lasting gap means pods that cannot be "
                     "scheduled: look at quota and nodes.",
-                    (
-                        _query(
-                            "sum by (kind) (max by (namespace, name, kind) "
-                            "(penstock_stream_cores{<fleet>}))",
-                            "{{kind}}",
-                        ),
-                    ),
+                    {
+                        "{{kind}}": "sum by (kind) (max by (namespace, name, kind) "
+                        "(penstock_stream_cores{<chosen>}))"
+                    },
                 ),
             ),
         ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import string
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 _COLUMNS = 24
@@ -24,21 +24,14 @@ _SOURCES = {
 
 
 @dataclass(frozen=True)
-class Query:
-    """A PromQL expression, and what the legend calls its series."""
-
-    expression: str
-    legend: str = ""
-
-
-@dataclass(frozen=True)
 class Panel:
     """Answers one question. Only the kinds over time ask for more than the newest values."""
 
     title: str
     description: str
     """What is good, and what to do otherwise."""
-    queries: tuple[Query, ...]
+    queries: Mapping[str, str]
+    """PromQL, by what the legend calls its series. `<chosen>` stands for the dashboard's choice."""
     unit: str = "short"
     """A unit of Grafana: s, percentunit (0 to 1), bytes, cps (a second), dateTimeFromNow, short."""
     kind: Literal["timeseries", "state-timeline", "stat", "bargauge", "table"] = "timeseries"
@@ -50,6 +43,15 @@ class Panel:
     """Columns that a table does not show."""
     link: tuple[str, str] | None = None
     """What a click on a value opens: title and URL."""
+
+    def about(self, chosen: str) -> Panel:
+        return replace(
+            self,
+            queries={
+                legend: expression.replace("<chosen>", chosen)
+                for legend, expression in self.queries.items()
+            },
+        )
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,22 @@ class Dashboard:
     name: str
     title: str
     description: str
+    chosen: str
+    """The labels of the series that it is about, by its variables."""
     variables: tuple[Variable, ...]
     rows: tuple[Row, ...]
 
     @property
     def panels(self) -> tuple[Panel, ...]:
-        return tuple(panel for row in self.rows for panel in row.panels)
+        return tuple(panel for row in self._rows for panel in row.panels)
+
+    @property
+    def _rows(self) -> tuple[Row, ...]:
+        """Their queries are about what is chosen."""
+        return tuple(
+            replace(row, panels=tuple(panel.about(self.chosen) for panel in row.panels))
+            for row in self.rows
+        )
 
     def to_json(self) -> str:
         content = {
@@ -100,7 +112,7 @@ class Dashboard:
                 {"type": "dashboards", "title": "Penstock", "tags": ["penstock"], "keepTime": True}
             ],
             "templating": {"list": [_SOURCES, *map(_variable, self.variables)]},
-            "panels": list(_laid_out(self.rows)),
+            "panels": list(_laid_out(self._rows)),
         }
         return json.dumps(content, indent=2) + "\n"
 
@@ -145,8 +157,10 @@ def _panel(panel: Panel) -> dict[str, Any]:
         "fieldConfig": {"defaults": _defaults(panel), "overrides": _overrides(panel)},
         "options": _OPTIONS[panel.kind],
         "targets": [
-            _target(panel, letter, query)
-            for letter, query in zip(string.ascii_uppercase, panel.queries, strict=False)
+            _target(panel, letter, legend, expression)
+            for letter, (legend, expression) in zip(
+                string.ascii_uppercase, panel.queries.items(), strict=False
+            )
         ],
     }
     if panel.kind == "table":
@@ -198,13 +212,13 @@ def _overrides(panel: Panel) -> list[dict[str, Any]]:
     ]
 
 
-def _target(panel: Panel, letter: str, query: Query) -> dict[str, Any]:
+def _target(panel: Panel, letter: str, legend: str, expression: str) -> dict[str, Any]:
     over_time = panel.kind in ("timeseries", "state-timeline")
     return {
         "refId": letter,
         "datasource": _SOURCE,
-        "expr": query.expression,
-        "legendFormat": query.legend,
+        "expr": expression,
+        "legendFormat": legend,
         "range": over_time,
         "instant": not over_time,
         "format": "table" if panel.kind == "table" else "time_series",

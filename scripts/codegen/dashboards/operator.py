@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from scripts.codegen.dashboards.grafana import Dashboard, Panel, Query, Row, Variable
-from scripts.codegen.dashboards.shared import quantile
-
-_SELECTOR = 'namespace="$operator_namespace"'
-
-
-def _query(expression: str, legend: str = "") -> Query:
-    """`<operator>` in the expression stands for the chosen operator."""
-    return Query(expression.replace("<operator>", _SELECTOR), legend)
-
+from scripts.codegen.dashboards.grafana import Dashboard, Panel, Row, Variable
+from scripts.codegen.dashboards.shared import quantiles
 
 OPERATOR = Dashboard(
     name="operator",
     title="Penstock / Operator",
     description="The operator: does it act, and what slows it down?",
+    chosen='namespace="$operator_namespace"',
     variables=(
         Variable(
             "operator_namespace",
@@ -32,29 +25,20 @@ OPERATOR = Dashboard(
                     "Who leads?",
                     "Good: one pod at any time. None: runbook PenstockLeaderLost. Frequent "
                     "changes: the API server is slow, or the pods are short of CPU.",
-                    (
-                        _query(
-                            "max by (pod) (penstock_operator_leader{<operator>}) == 1",
-                            "{{pod}}",
-                        ),
-                    ),
+                    {"{{pod}}": "max by (pod) (penstock_operator_leader{<chosen>}) == 1"},
                     kind="state-timeline",
                 ),
                 Panel(
                     "Which versions run?",
                     "Good: one, unless an upgrade is under way.",
-                    (
-                        _query(
-                            "max by (pod, version) (penstock_operator_build_info{<operator>})",
-                        ),
-                    ),
+                    {"": "max by (pod, version) (penstock_operator_build_info{<chosen>})"},
                     kind="table",
                 ),
                 Panel(
                     "Which streams cannot be reconciled?",
                     "Good: none. Value: attempts that failed in a row. Runbook "
                     "PenstockReconcileFailing. Streams of every operator.",
-                    (_query("max by (namespace, name) (penstock_stream_reconcile_failures) > 0"),),
+                    {"": "max by (namespace, name) (penstock_stream_reconcile_failures) > 0"},
                     kind="table",
                     hidden=("Time",),
                 ),
@@ -66,51 +50,33 @@ OPERATOR = Dashboard(
                 Panel(
                     "How long has a stream waited?",
                     "Good: seconds. From 15 s on: runbook PenstockReconcileSlow.",
-                    (
-                        _query(
-                            "max by (pod) (penstock_operator_work_queue_age_seconds{<operator>})",
-                            "{{pod}}",
-                        ),
-                    ),
+                    {
+                        "{{pod}}": "max by (pod) "
+                        "(penstock_operator_work_queue_age_seconds{<chosen>})"
+                    },
                     unit="s",
                     alarm=120,
                 ),
                 Panel(
                     "How many streams wait?",
                     "Good: near zero, with a peak after a start.",
-                    (
-                        _query(
-                            "max by (pod) (penstock_operator_work_queue_depth{<operator>})",
-                            "{{pod}}",
-                        ),
-                    ),
+                    {"{{pod}}": "max by (pod) (penstock_operator_work_queue_depth{<chosen>})"},
                 ),
                 Panel(
                     "Reconciles a second, by result",
                     "Good: unchanged, mostly; no error. A high rate of changed without edits means "
                     "that something else writes the same objects.",
-                    (
-                        _query(
-                            "sum by (result) "
-                            "(rate(penstock_operator_reconcile_total{<operator>}[$__rate_interval]))",
-                            "{{result}}",
-                        ),
-                    ),
+                    {
+                        "{{result}}": "sum by (result) "
+                        "(rate(penstock_operator_reconcile_total{<chosen>}[$__rate_interval]))"
+                    },
                     unit="cps",
                     colors={"changed": "blue", "unchanged": "green", "error": "red"},
                 ),
                 Panel(
                     "How long does a reconcile take?",
                     "Good: below a second. More: look at the API server's answers below.",
-                    tuple(
-                        Query(
-                            quantile(
-                                share, "penstock_operator_reconcile_duration_seconds", _SELECTOR
-                            ),
-                            f"{share:.0%}",
-                        )
-                        for share in (0.5, 0.99)
-                    ),
+                    quantiles("penstock_operator_reconcile_duration_seconds", 0.5, 0.99),
                     unit="s",
                 ),
             ),
@@ -121,40 +87,31 @@ OPERATOR = Dashboard(
                 Panel(
                     "Requests a second",
                     "Good: grows with the number of streams, not with time.",
-                    (
-                        _query(
-                            "sum by (verb, resource) (rate("
-                            "penstock_operator_api_requests_total{<operator>}[$__rate_interval]))",
-                            "{{verb}} {{resource}}",
-                        ),
-                    ),
+                    {
+                        "{{verb}} {{resource}}": "sum by (verb, resource) (rate("
+                        "penstock_operator_api_requests_total{<chosen>}[$__rate_interval]))"
+                    },
                     unit="cps",
                 ),
                 Panel(
                     "Refused and failed requests a second",
                     "Good: none, but for 404 and 409 now and then. 403: a right is missing "
                     "(docs/rbac.md); 429 and 5xx: the API server is overloaded; none: no answer.",
-                    (
-                        _query(
-                            "sum by (code, verb, resource) (rate("
-                            'penstock_operator_api_requests_total{code!~"2..", <operator>}'
-                            "[$__rate_interval])) > 0",
-                            "{{code}} {{verb}} {{resource}}",
-                        ),
-                    ),
+                    {
+                        "{{code}} {{verb}} {{resource}}": "sum by (code, verb, resource) (rate("
+                        'penstock_operator_api_requests_total{code!~"2..", <chosen>}'
+                        "[$__rate_interval])) > 0"
+                    },
                     unit="cps",
                 ),
                 Panel(
                     "How long does a request take?",
                     "The 99% of each verb. Good: below a second.",
-                    (
-                        _query(
-                            "histogram_quantile(0.99, sum by (verb, le) (rate("
-                            "penstock_operator_api_request_duration_seconds_bucket"
-                            "{<operator>}[$__rate_interval])))",
-                            "{{verb}}",
-                        ),
-                    ),
+                    {
+                        "{{verb}}": "histogram_quantile(0.99, sum by (verb, le) (rate("
+                        "penstock_operator_api_request_duration_seconds_bucket"
+                        "{<chosen>}[$__rate_interval])))"
+                    },
                     unit="s",
                 ),
             ),

@@ -18,7 +18,12 @@ STATE_COLORS = {
 }
 
 
-def quantile(share: float, histogram: str, selector: str) -> str:
+def quantile(share: float, histogram: str) -> str:
     """The quantile of a histogram over all its series."""
-    rate = f"rate({histogram}_bucket{{{selector}}}[$__rate_interval])"
+    rate = f"rate({histogram}_bucket{{<chosen>}}[$__rate_interval])"
     return f"histogram_quantile({share}, sum by (le) ({rate}))"
+
+
+def quantiles(histogram: str, *shares: float) -> dict[str, str]:
+    """By their legends."""
+    return {f"{share:.0%}": quantile(share, histogram) for share in shares}

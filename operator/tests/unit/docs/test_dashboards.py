@@ -37,19 +37,19 @@ def _content(dashboard: Dashboard) -> dict[str, Any]:
 @pytest.mark.parametrize("panel", PANELS)
 def test_a_panel_asks_only_for_series_and_labels_that_exist(panel: Panel) -> None:
     """A misspelt one would look like a stream without faults."""
-    for query in panel.queries:
-        assert unknown(query.expression) == []
+    for expression in panel.queries.values():
+        assert unknown(expression) == []
 
 
 @pytest.mark.parametrize("panel", PANELS)
 def test_a_legend_names_only_labels_that_the_query_keeps(panel: Panel) -> None:
     """Grafana shows nothing in the place of another one."""
-    for query in panel.queries:
-        grouped = re.findall(r"\bby \(([^)]*)\)", query.expression)
+    for legend, expression in panel.queries.items():
+        grouped = re.findall(r"\bby \(([^)]*)\)", expression)
         kept = {label for labels in grouped for label in labels.split(", ")}
-        if "namespace_name:" in query.expression:
+        if "namespace_name:" in expression:
             kept |= {"namespace", "name"}
-        assert set(re.findall(r"\{\{(\w+)\}\}", query.legend)) <= kept
+        assert set(re.findall(r"\{\{(\w+)\}\}", legend)) <= kept
 
 
 @pytest.mark.parametrize("panel", PANELS)

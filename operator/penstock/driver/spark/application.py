@@ -74,10 +74,10 @@ class SparkApplication:
 
         So it finds no view and no function of that one.
         """
-        if self.session is None or self._jvm.exit_code is not None:
-            return
-        if not executors.is_stopped(self.session.sparkContext):  # which the next query finds out
-            self.session = session.child(self.session)
+        if self._jvm.exit_code is not None:
+            self.session = None
+        elif self.session is not None and not executors.is_stopped(self.session.sparkContext):
+            self.session = session.child(self.session)  # else the next query finds out
 
     def has_stopped(self) -> bool:
         """Whether Spark has stopped by itself. Then another session can start."""

@@ -56,11 +56,7 @@ _READ_SECONDS = 0.5
 class QueryRuntime:
     """One stream's session and query in a given JVM."""
 
-    def __init__(
-        self,
-        stream: ContinuousStream,
-        context: DriverContext,
-    ) -> None:
+    def __init__(self, stream: ContinuousStream, context: DriverContext) -> None:
         environment, jvm = context.environment, context.jvm
         self._stream = stream
         self._mode = stream.spec.trigger.mode

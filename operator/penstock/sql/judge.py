@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.api.modes import EXECUTIONS, Execution, execution_of
 from penstock.api.problem import NOT_JUDGED, Problem, Severity
 from penstock.api.v1alpha1 import SqlFunction, StreamSpec
+from penstock.api.v1alpha1.transforms import SOURCE_VIEW
 from penstock.sql import supported_operations as op
 from penstock.sql.bad_records import find_swallowed
 from penstock.sql.columns import (
@@ -29,7 +30,7 @@ from penstock.sql.columns import (
 )
 from penstock.sql.event_time import EventTime, find_event_time
 from penstock.sql.query_columns import ColumnReader
-from penstock.sql.query_operations import SOURCE_VIEW, QueryReader
+from penstock.sql.query_operations import QueryReader
 from penstock.sql.spark_functions import called_functions
 from penstock.sql.statement import (
     MAX_TOKENS,

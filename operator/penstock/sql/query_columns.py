@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from penstock.api.v1alpha1.transforms import SOURCE_VIEW
 from penstock.sql import supported_operations as op
 from penstock.sql.columns import Column, Columns
 from penstock.sql.query_operations import (
-    SOURCE_VIEW,
     constant_identifier,
     own_expressions,
     relation_name,

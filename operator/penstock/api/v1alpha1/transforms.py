@@ -16,6 +16,8 @@ from penstock.api.v1alpha1.base import (
     text_like,
 )
 
+SOURCE_VIEW = "source"
+"""The name under which SQL reads the source."""
 _BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 
 

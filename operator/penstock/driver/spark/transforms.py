@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import SqlFunction, StreamSpec
-from penstock.api.v1alpha1.transforms import JavaTransform, PythonTransform, Transform
+from penstock.api.v1alpha1.transforms import (
+    SOURCE_VIEW,
+    JavaTransform,
+    PythonTransform,
+    Transform,
+)
 from penstock.driver.background import repeat_in_background
 from penstock.driver.exceptions.chain import read_chain, read_python_chain
 from penstock.driver.failures import DriverError, Failure
@@ -19,8 +24,6 @@ from penstock.validation.python_transform import RETURN_THE_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-SOURCE_VIEW = "source"
 
 _FUNCTION = "java.util.function.Function"
 _DATASET = "org.apache.spark.sql.Dataset"

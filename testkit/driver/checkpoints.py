@@ -16,7 +16,7 @@ import pytest
 
 from penstock.driver.checkpoint.file_formats import Entry, Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.checkpoint.logs import Step, together
+from penstock.driver.checkpoint.logs import Step, sync_group
 from penstock.driver.checkpoint.plain_spark import checksum_path
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.storage import durable_files
@@ -66,7 +66,7 @@ def apply_plan(files: Files, repair: RepairPlan) -> dict[str, bytes]:
 
 def interrupted(files: Files, repair: RepairPlan, rng: random.Random) -> dict[str, bytes]:
     """The files after a power cut during a repair: any of the steps between two syncs are lost."""
-    groups = [list(steps) for _, steps in groupby(repair.steps, key=together)]
+    groups = [list(steps) for _, steps in groupby(repair.steps, key=sync_group)]
     reached = rng.randrange(len(groups) + 1)
     after = dict(files)
     for number, steps in enumerate(groups[: reached + 1]):

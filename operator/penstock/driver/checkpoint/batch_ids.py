@@ -34,30 +34,30 @@ _NO_OFFSETS = "-"
 
 
 def keep_ids(
-    files: Files, wanted: Logs, spec: StreamSpec, first: Offsets | None, *, state: bool
+    files: Files, logs: Logs, spec: StreamSpec, first: Offsets | None, *, state: bool
 ) -> Logs:
-    """Those `wanted`, so that no id is used again for other records.
+    """`logs`, changed so that no id is used again for other records.
 
     `first` are the offsets of the stream's first start, if they are known; `state`: the checkpoint
     contains state. Raises CheckpointDamaged if the id cannot be kept.
     """
-    last, used = max(wanted.offsets, default=None), newest_used_id(files)
+    last, used = max(logs.offsets, default=None), newest_used_id(files)
     if used is None or (last is not None and used <= last):
-        return wanted
-    reached = _first_entry(files, wanted, spec, first) if last is None else wanted.offsets[last]
+        return logs
+    reached = _first_entry(files, logs, spec, first) if last is None else logs.offsets[last]
     if reached is None:
         if spec.source.rate is not None or spec.source.socket is not None:
-            return wanted  # cannot replay anyway
+            return logs  # cannot replay anyway
         raise _refused(
             used, "and the offsets of the stream's first start, from which to read, are not known"
         )
     if state:
         raise _refused(used, "and a query with state would count its records twice")
-    commits = wanted.commits
+    commits = logs.commits
     if spec.trigger.mode.has_long_running_tasks:
-        done = COMMIT if wanted.epoch is None else commits[wanted.epoch]
+        done = COMMIT if logs.epoch is None else commits[logs.epoch]
         commits = {**commits, used: done}
-    kept = replace(wanted, commits=commits)
+    kept = replace(logs, commits=commits)
     return kept.writing({used: reached}, RepairKind.EMPTY_BATCH)
 
 
@@ -90,32 +90,32 @@ class LogShape:
     """Its tasks never end, so it has no planned batches."""
 
 
-def beyond(found: Logs, used: int, query: LogShape, first: Offsets | None) -> Logs:
+def skip_ids_known_to_sink(logs: Logs, used: int, query: LogShape, first: Offsets | None) -> Logs:
     """The logs of a query that goes on after batch `used`, which its sink knows from elsewhere.
 
     From what is committed, or else from the first offsets. As above, batch `used` is planned
     without records; Spark wants the offsets before it, too.
     """
-    if found.epoch is None:
+    if logs.epoch is None:
         entry, done = Entry((line_of(first) if first else _NO_OFFSETS,) * query.reads), COMMIT
     else:
-        entry, done = found.offsets[found.epoch], found.commits[found.epoch]
-    kept = found.up_to(-1 if found.epoch is None else found.epoch)
+        entry, done = logs.offsets[logs.epoch], logs.commits[logs.epoch]
+    kept = logs.up_to(-1 if logs.epoch is None else logs.epoch)
     committed = used if query.long_running else used - 1
     entry = entry.with_shuffle_partitions(query.shuffle_partitions)
     planned = dict.fromkeys(range(max(committed, 0), used + 1), entry)
     made = {committed: done} if committed >= 0 else {}
-    return replace(found, offsets={**kept.offsets, **planned}, commits={**kept.commits, **made})
+    return replace(logs, offsets={**kept.offsets, **planned}, commits={**kept.commits, **made})
 
 
-def refuse_other_records(found: Logs) -> None:
+def refuse_other_records(logs: Logs) -> None:
     """Raises if a planned batch would lose its records, for a query with state and such a sink.
 
     For a repaired checkpoint, before its offsets are replaced. Sink and state may have the batch.
     Spark reads its records again with the next number, which would count them twice.
     """
-    newest = max(found.offsets, default=None)
-    if newest is None or newest == found.epoch:
+    newest = max(logs.offsets, default=None)
+    if newest is None or newest == logs.epoch:
         return
     raise DriverError.permanent(
         "CheckpointHoldsState",
@@ -134,13 +134,11 @@ def newest_used_id(files: Files) -> int | None:
     return max(numbers(files, "offsets") | numbers(files, "commits"), default=None)
 
 
-def _first_entry(
-    files: Files, wanted: Logs, spec: StreamSpec, first: Offsets | None
-) -> Entry | None:
+def _first_entry(files: Files, logs: Logs, spec: StreamSpec, first: Offsets | None) -> Entry | None:
     """Offsets that end where the stream's first batch starts: with a Kafka source only."""
     if spec.source.kafka is None:
         return None
-    known = {n: initial_offsets(content) for n, content in wanted.initial.items()}
+    known = {n: initial_offsets(content) for n, content in logs.initial.items()}
     sources = range(1 + max((int(n[1]) for n in map(_SOURCE.match, files) if n), default=0))
     missing = [n for n in sources if n not in known]
     is_known = any(offsets and offsets.keys() & (first or {}) for offsets in known.values())
@@ -148,8 +146,10 @@ def _first_entry(
         if first is None or len(missing) > 1:
             return None
         known[missing[0]] = first
-    found = [known.get(n) for n in sources]
-    return Entry(tuple(_NO_OFFSETS if offsets is None else line_of(offsets) for offsets in found))
+    by_source = [known.get(n) for n in sources]
+    return Entry(
+        tuple(_NO_OFFSETS if offsets is None else line_of(offsets) for offsets in by_source)
+    )
 
 
 def _refused(number: int, why: str) -> DriverError:

@@ -68,8 +68,8 @@ class Entry:
     @property
     def offsets(self) -> Offsets | None:
         """Kafka's, whichever source reads them: the smallest counts; None if there are none."""
-        found = [offsets for offsets in self.kafka if offsets is not None]
-        return earliest(found) if found else None
+        of_kafka = [offsets for offsets in self.kafka if offsets is not None]
+        return earliest(of_kafka) if of_kafka else None
 
     @property
     def shuffle_partitions(self) -> int | None:
@@ -104,11 +104,11 @@ class Entry:
         line = json.dumps({**metadata, "conf": conf}, separators=(",", ":"))
         return replace(self, metadata=line)
 
-    def moves_back(self, before: Entry) -> bool:
-        """Whether a partition of a Kafka source ends earlier than in `before`."""
+    def ends_before(self, previous: Entry) -> bool:
+        """Whether a partition of a Kafka source ends earlier than in `previous`."""
         return any(
             later.get(topic, {}).get(partition, offset) < offset
-            for earlier, later in zip(before.kafka, self.kafka, strict=False)
+            for earlier, later in zip(previous.kafka, self.kafka, strict=False)
             if earlier is not None and later is not None
             for topic, partitions in earlier.items()
             for partition, offset in partitions.items()

@@ -14,10 +14,10 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint import repair
 from penstock.driver.checkpoint.batch_ids import (
     LogShape,
-    beyond,
     newest_used_id,
     place_of,
     refuse_other_records,
+    skip_ids_known_to_sink,
     wants_each_batch,
 )
 from penstock.driver.checkpoint.file_formats import (
@@ -26,7 +26,7 @@ from penstock.driver.checkpoint.file_formats import (
     Files,
     initial_offsets,
 )
-from penstock.driver.checkpoint.logs import Logs, Step, diff, numbers, together
+from penstock.driver.checkpoint.logs import Logs, Step, diff, numbers, sync_group
 from penstock.driver.checkpoint.notes import (
     FOLDER,
     FileSink,
@@ -99,7 +99,7 @@ class CheckpointFolder:
             self._remove_left(files, partitions)
             self.files.check_writable(_WRITE_TEST)
             self._execute(plan.steps)
-            if plan.epoch is None and plan.after is None:
+            if plan.epoch is None and plan.continues_after is None:
                 self.files.remove_folder("state")
         return plan
 
@@ -244,11 +244,11 @@ class CheckpointFolder:
         """
         with self.files.errors():
             files = self._read()
-            found = Logs.read(files)
-            newest = max(found.offsets)
-            noted = {newest: replace(found.offsets[newest], metadata=line)}
-            wanted = replace(found, offsets={**found.offsets, **noted})
-            self._execute(diff(files, found, wanted))
+            logs = Logs.read(files)
+            newest = max(logs.offsets)
+            noted = {newest: replace(logs.offsets[newest], metadata=line)}
+            target = replace(logs, offsets={**logs.offsets, **noted})
+            self._execute(diff(files, logs, target))
 
     def has_undivided_state(self) -> bool:
         """Whether an operator has state in its first partition only."""
@@ -266,10 +266,10 @@ class CheckpointFolder:
         """
         with self.files.errors():
             files = self._read()
-            found = Logs.read(files)
+            logs = Logs.read(files)
             if self.knows_ids() and self._holds_state():
-                refuse_other_records(found)
-            self._execute(diff(files, found, repair.with_offsets(found, offsets)))
+                refuse_other_records(logs)
+            self._execute(diff(files, logs, repair.with_offsets(logs, offsets)))
 
     def drop_plan(self) -> None:
         """Removes a batch that is planned and not committed: its records are read again.
@@ -287,20 +287,20 @@ class CheckpointFolder:
         """
         with self.files.errors():
             files = self._read()
-            found = Logs.read(files)
-            others = {n: it for n, it in found.initial.items() if initial_offsets(it) is None}
+            logs = Logs.read(files)
+            others = {n: it for n, it in logs.initial.items() if initial_offsets(it) is None}
             self.files.remove_folder("state")
-            self._execute(diff(files, found, replace(found, offsets={}, initial=others)))
+            self._execute(diff(files, logs, replace(logs, offsets={}, initial=others)))
 
-    def reads(self) -> dict[int, Offsets]:
+    def next_offsets(self) -> dict[int, Offsets]:
         """From where each Kafka source reads on, once the rest is repaired."""
         with self.files.errors():
-            return Logs.read(self._read()).reads
+            return Logs.read(self._read()).next_offsets
 
-    def planned(self) -> dict[int, Offsets]:
+    def planned_ends(self) -> dict[int, Offsets]:
         """Where a batch ends that is planned and not committed, by source; empty if none is."""
         with self.files.errors():
-            return Logs.read(self._read()).planned
+            return Logs.read(self._read()).planned_ends
 
     def is_new(self) -> bool:
         """Whether nothing was ever planned or committed here."""
@@ -314,9 +314,9 @@ class CheckpointFolder:
         """
         with self.files.errors():
             files = imported(self._read())
-        found = Logs.read(files)
-        if found.epoch is not None:
-            return found.offsets[found.epoch].offsets
+        logs = Logs.read(files)
+        if logs.epoch is not None:
+            return logs.offsets[logs.epoch].offsets
         repair.refuse_to_start_over(files)
         return self.notes.read().first_offsets
 
@@ -336,18 +336,18 @@ class CheckpointFolder:
     def continue_after(self, used: int, query: LogShape) -> None:
         """Makes the next batch the one after `used`, which the sink knows from elsewhere.
 
-        Only while no query runs, once the rest is repaired; see `batch_ids.beyond`.
+        Only while no query runs, once the rest is repaired; see `batch_ids.skip_ids_known_to_sink`.
         """
         with self.files.errors():
             files = self._read()
-        found = Logs.read(files)
+        logs = Logs.read(files)
         notes = self.notes.read()
-        if found.epoch is None:
+        if logs.epoch is None:
             known = replace(notes.sink_batches or SinkBatches(), begins_after=used)
             self.notes.write(replace(notes, sink_batches=known))
-        wanted = beyond(found, used, query, notes.first_offsets)
+        target = skip_ids_known_to_sink(logs, used, query, notes.first_offsets)
         with self.files.errors():
-            self._execute(diff(files, found, repair.with_metadata(wanted)))
+            self._execute(diff(files, logs, repair.with_metadata(target)))
 
     def transaction_names(self, namespace: str, name: str) -> TransactionNames:
         """The names of the stream's transactions with this checkpoint; raises CheckpointDamaged.
@@ -366,14 +366,14 @@ class CheckpointFolder:
         paths = [f"{log}/{name}" for log in LOGS for name in self.files.names(log)]
         for source in self.files.folders("sources"):
             # Of a source's log the first file, which a source of files adds without bounds to.
-            found = filter(_FIRST.match, self.files.names(f"sources/{source}"))
-            paths += [f"sources/{source}/{name}" for name in found]
+            first_files = filter(_FIRST.match, self.files.names(f"sources/{source}"))
+            paths += [f"sources/{source}/{name}" for name in first_files]
         paths += [name for name in self.files.names("") if "metadata" in name]
         return self.files.read(paths)
 
     def _execute(self, steps: tuple[Step, ...]) -> None:
         """Keeps their order also across a power cut: syncs some steps before the next."""
-        for (folder, _), some in groupby(steps, key=together):
+        for (folder, _), some in groupby(steps, key=sync_group):
             for name, content in some:
                 if content is None:
                     self.files.remove(name)

@@ -58,7 +58,7 @@ class Generations:
         is_asked = asked == known
         # What a sink may know keeps its number, and so its records.
         kept = not first_start and notes.sink_batches is not None
-        has_read = repair.after is not None and known != _BEGINS and self._has_read()
+        has_read = repair.continues_after is not None and known != _BEGINS and self._has_read()
         if kept or has_read:
             return None if is_asked else self._exists()
         stored = Beginning({}, {})
@@ -82,11 +82,11 @@ class Generations:
             left = left.joined(LeftOut(notes.dead_letters))
         else:
             notes = notes.without_transactions()
-        if repair.after is None:
+        if repair.continues_after is None:
             folder.forget_beginning()
         else:
             folder.notes.write(replace(notes, start_from=_BEGINS))
-            folder.replace_offsets(dict.fromkeys(folder.reads(), named.offsets))
+            folder.replace_offsets(dict.fromkeys(folder.next_offsets(), named.offsets))
         folder.notes.write(
             replace(
                 notes,
@@ -106,7 +106,7 @@ class Generations:
         first = self.current.notes.read().first_offsets or {}
         return any(
             first.get(topic, {}).get(number, 0) != offset
-            for of_source in self.current.reads().values()
+            for of_source in self.current.next_offsets().values()
             for topic, of_topic in of_source.items()
             for number, offset in of_topic.items()
         )

@@ -105,12 +105,12 @@ class LeftOut:
     def _right_before(self, record: Position, topic_id: str | None) -> set[Position]:
         """With one offset between two of them at most, as of a transaction's marker."""
         in_topic = {letter.position for letter in self.letters if letter.topic_id == topic_id}
-        found, at = set[Position](), record
+        right_before, at = set[Position](), record
         while True:
             near = {at._replace(offset=at.offset - n) for n in (1, 2)} & in_topic
             if not near:
-                return found
-            found |= near
+                return right_before
+            right_before |= near
             at = min(near)
 
     def joined(self, other: LeftOut) -> LeftOut:

@@ -1,4 +1,4 @@
-"""A checkpoint's logs as a value, and the steps from those that are found to those wanted."""
+"""A checkpoint's logs as a value, and the steps from the logs that are there to the target."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Logs:
         return max(self.offsets.keys() & self.commits.keys(), default=None)
 
     @property
-    def after(self) -> int | None:
+    def continues_after(self) -> int | None:
         """A query reads on from the end of this `offsets/N`; None: from its first offsets.
 
         A planned batch starts from the offsets before it.
@@ -80,23 +80,27 @@ class Logs:
         return max((n for n in self.offsets if n < newest), default=None)
 
     @property
-    def reads(self) -> dict[int, Offsets]:
+    def next_offsets(self) -> dict[int, Offsets]:
         """From where each Kafka source reads on, by its number; its planned end if that is all."""
-        number = max(self.offsets, default=None) if self.after is None else self.after
+        number = (
+            max(self.offsets, default=None)
+            if self.continues_after is None
+            else self.continues_after
+        )
         if number is not None:
-            found = dict(enumerate(self.offsets[number].kafka))
+            by_source = dict(enumerate(self.offsets[number].kafka))
         else:
-            found = {n: initial_offsets(content) for n, content in self.initial.items()}
-        return {n: offsets for n, offsets in found.items() if offsets is not None}
+            by_source = {n: initial_offsets(content) for n, content in self.initial.items()}
+        return {n: offsets for n, offsets in by_source.items() if offsets is not None}
 
     @property
-    def planned(self) -> dict[int, Offsets]:
+    def planned_ends(self) -> dict[int, Offsets]:
         """Where a batch ends that is planned and not committed, by source; empty if none is."""
         newest = max(self.offsets, default=None)
         if newest is None or newest == self.epoch:
             return {}
-        found = dict(enumerate(self.offsets[newest].kafka))
-        return {n: offsets for n, offsets in found.items() if offsets is not None}
+        by_source = dict(enumerate(self.offsets[newest].kafka))
+        return {n: offsets for n, offsets in by_source.items() if offsets is not None}
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -134,8 +138,8 @@ class Logs:
 Step = tuple[str, bytes | None]
 
 
-def diff(files: Files, found: Logs, wanted: Logs) -> tuple[Step, ...]:
-    """The steps from these files, which `found` has read, to those wanted.
+def diff(files: Files, parsed: Logs, target: Logs) -> tuple[Step, ...]:
+    """The steps from these files, of which `parsed` was read, to the target.
 
     If a crash interrupts them anywhere, those of the next start lead to the same files:
 
@@ -145,15 +149,15 @@ def diff(files: Files, found: Logs, wanted: Logs) -> tuple[Step, ...]:
       look whole nor none at all.
     - Offsets are written before their commits.
     """
-    old, new = found.files, wanted.files
+    old, new = parsed.files, target.files
     changed = {path: content for path, content in new.items() if old.get(path) != content}
     first = {
         path: changed[path]
-        for n in wanted.commits
+        for n in target.commits
         if (path := f"commits/{n}") in changed and f"offsets/{n}" not in changed
     }
-    newest = max(wanted.offsets, default=-1)
-    if newest > (-1 if found.epoch is None else found.epoch) and f"offsets/{newest}" in changed:
+    newest = max(target.offsets, default=-1)
+    if newest > (-1 if parsed.epoch is None else parsed.epoch) and f"offsets/{newest}" in changed:
         first[f"offsets/{newest}"] = b""
     removed = [
         path
@@ -168,14 +172,14 @@ def diff(files: Files, found: Logs, wanted: Logs) -> tuple[Step, ...]:
     )
 
 
-def after(files: Files, steps: Iterable[Step]) -> Files:
+def files_after(files: Files, steps: Iterable[Step]) -> Files:
     """The files that there are after these steps."""
     changed = dict(steps)
     kept = {path: content for path, content in files.items() if path not in changed}
     return kept | {path: content for path, content in changed.items() if content is not None}
 
 
-def together(step: Step) -> tuple[str, str]:
+def sync_group(step: Step) -> tuple[str, str]:
     """Steps in a row for which this is equal may be done in any order.
 
     Files of a log are removed one by one: an older one that is torn tells of those after it.

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterator
 
 from penstock.driver.checkpoint.file_formats import Files
-from penstock.driver.checkpoint.logs import LOG_FILE, METADATA, Logs, Step, after, numbers
+from penstock.driver.checkpoint.logs import LOG_FILE, METADATA, Logs, Step, files_after, numbers
 
 _CHECKSUM = re.compile(r"\.(?P<of>.+)\.crc")
 _CHECKSUM_MAGIC = b"crc\x00"
@@ -28,17 +28,17 @@ def import_steps(files: Files, *, is_kafka: bool = True) -> tuple[Step, ...]:
     if not any(path.endswith(".crc") for path in files):
         return ()
     checksums = [path for path in files if checked_file(path) is not None]
-    emptied = dict.fromkeys(sorted(_torn(files, is_kafka=is_kafka)), b"")
-    emptied |= {f"offsets/{n}": b"" for n in _lost(files, checksums)}
+    emptied = dict.fromkeys(sorted(_torn_files(files, is_kafka=is_kafka)), b"")
+    emptied |= {f"offsets/{n}": b"" for n in _lost_numbers(files, checksums)}
     return (*emptied.items(), *((path, None) for path in sorted(checksums)))
 
 
 def imported(files: Files) -> Files:
     """These files after the import, with a Kafka source."""
-    return after(files, import_steps(files))
+    return files_after(files, import_steps(files))
 
 
-def _torn(files: Files, *, is_kafka: bool) -> Iterator[str]:
+def _torn_files(files: Files, *, is_kafka: bool) -> Iterator[str]:
     """The files of the logs that are not whole, and commits without offsets that are."""
     fitting = {
         path: content
@@ -48,15 +48,15 @@ def _torn(files: Files, *, is_kafka: bool) -> Iterator[str]:
         # runs again for another one.
         or path == METADATA
     }
-    found = Logs.read(fitting, is_kafka=is_kafka)
-    last = -1 if found.epoch is None else found.epoch
-    alone = {f"commits/{n}" for n in found.commits if n > last}
+    parsed = Logs.read(fitting, is_kafka=is_kafka)
+    last = -1 if parsed.epoch is None else parsed.epoch
+    alone = {f"commits/{n}" for n in parsed.commits if n > last}
     for path in files:
-        if LOG_FILE.fullmatch(path) and (path not in found.files or path in alone):
+        if LOG_FILE.fullmatch(path) and (path not in parsed.files or path in alone):
             yield path
 
 
-def _lost(files: Files, checksums: list[str]) -> Iterator[int]:
+def _lost_numbers(files: Files, checksums: list[str]) -> Iterator[int]:
     """The numbers that only a checksum shows; one further ahead is not Spark's."""
     used = numbers(files, "offsets") | numbers(files, "commits")
     alone = {checked_file(path) for path in checksums}

@@ -81,10 +81,10 @@ class ProgressReader:
         if self._offsets is None or self._offsets[0] != epoch:
             content = self._files.content("offsets", epoch)
             # None: purged in the meantime, or not repaired yet.
-            found = None if content is None else _offsets(content)
-            if found is None:
+            offsets = None if content is None else _offsets(content)
+            if offsets is None:
                 return None
-            self._offsets = epoch, found
+            self._offsets = epoch, offsets
         return self._offsets[1]
 
     def forget_offsets(self) -> None:

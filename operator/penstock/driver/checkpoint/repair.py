@@ -1,7 +1,7 @@
 """Repairs a checkpoint so that records are replayed and never skipped. Pure functions.
 
-The files that are found are parsed once, each repair is a function from logs to the logs that are
-wanted, and their difference is the plan (logs.py).
+The files are parsed once, each repair is a function from logs to logs, and the difference between
+the parsed logs and the target is the plan (logs.py).
 
 ContinuousExecution requires a repair before each start (measured, Spark 4.2; docs/checkpoints.md
 has the layout). A start continues from the newest commit, and Spark keeps and never overwrites an
@@ -44,7 +44,7 @@ from penstock.driver.checkpoint.file_formats import (
     Entry,
     Files,
 )
-from penstock.driver.checkpoint.logs import LOG_FILE, Logs, Step, after, diff, numbers
+from penstock.driver.checkpoint.logs import LOG_FILE, Logs, Step, diff, files_after, numbers
 from penstock.driver.checkpoint.plain_spark import import_steps
 from penstock.driver.checkpoint.state_versions import Store
 from penstock.driver.failures import CHECKPOINT_DAMAGED, DriverError, Failure
@@ -63,7 +63,7 @@ class RepairPlan:
     """The commit that the query continues from; None: a start without a commit."""
     repairs: tuple[Repair, ...] = ()
     """What is repaired, for the log, the report and the metrics."""
-    after: int | None = field(default=None, compare=False)
+    continues_after: int | None = field(default=None, compare=False)
     """The query reads on from the end of this `offsets/N`; None: from its first offsets."""
     first_start: bool = field(default=False, compare=False)
     """Neither offsets nor a commit was ever written."""
@@ -97,40 +97,40 @@ def plan(
     """
     mode, is_kafka = spec.trigger.mode, spec.source.kafka is not None
     importing = import_steps(files, is_kafka=is_kafka)
-    files = after(files, importing)
-    found = Logs.read(files, is_kafka=is_kafka)
-    _refuse_damage(files, found)
+    files = files_after(files, importing)
+    parsed = Logs.read(files, is_kafka=is_kafka)
+    _refuse_damage(files, parsed)
     may_start_over = first is not None and not state and not keep_ids
     # Transactions know what is written, so a batch may run again with other records: one that takes
     # too long for a transaction would else run again for ever.
     keeps_plans = not (mode.has_long_running_tasks or spec.sink.exactly_once)
-    wanted = _continue(files, found, keeps_plans=keeps_plans, may_start_over=may_start_over)
+    target = _continue(files, parsed, keeps_plans=keeps_plans, may_start_over=may_start_over)
     if not keep_ids:
-        wanted = _without_other_partitions(wanted, spec)
-    if state and wanted.epoch is not None and not execution_of(spec).in_batches:
+        target = _without_other_partitions(target, spec)
+    if state and target.epoch is not None and not execution_of(spec).in_batches:
         _refuse_to_drop_state()
-    if wanted.epoch is not None:
-        _refuse_other_format(wanted.offsets[wanted.epoch], spec)
+    if target.epoch is not None:
+        _refuse_other_format(target.offsets[target.epoch], spec)
     removed: tuple[Step, ...] = ()
-    wanted, undone = _without_repartition(wanted)
-    if undone or _has_later_state(stores, wanted):
-        removed = _made_again(found, wanted, stores)
+    target, undone = _without_repartition(target)
+    if undone or _has_later_state(stores, target):
+        removed = _removals_before_rerun(parsed, target, stores)
     if keep_ids:
         # No sink gets the batch of a repartition.
         told = {path: content for path, content in files.items() if path not in undone}
-        wanted = batch_ids.keep_ids(told, wanted, spec, first, state=state)
+        target = batch_ids.keep_ids(told, target, spec, first, state=state)
     if mode is not Mode.CONTINUOUS:
-        wanted = _with_metadata_lines(wanted)
+        target = _with_metadata_lines(target)
         if mode is not Mode.ASYNC:
-            wanted = _without_gap(wanted)
-    wanted = with_metadata(wanted)
-    steps = _steps(files, found, wanted, removed)
+            target = _without_gap(target)
+    target = with_metadata(target)
+    steps = _steps(files, parsed, target, removed)
     made = (Repair(RepairKind.IMPORTED, path) for path, _ in importing)
     return RepairPlan(
         (*importing, *steps),
-        wanted.epoch,
-        (*made, *_removals(files, found, steps, dict(importing)), *wanted.added),
-        wanted.after,
+        target.epoch,
+        (*made, *_removals(files, parsed, steps, dict(importing)), *target.added),
+        target.continues_after,
         first_start=is_new(files),
     )
 
@@ -140,7 +140,7 @@ def is_new(files: Files) -> bool:
     return not numbers(files, "commits") and not numbers(files, "offsets")
 
 
-def _refuse_damage(files: Files, found: Logs) -> None:
+def _refuse_damage(files: Files, parsed: Logs) -> None:
     """Raises for what neither Spark nor a crash leaves, since connector/ writes files whole.
 
     Only what Spark reads is looked at. An import leaves empty files, and so do an interrupted
@@ -148,13 +148,13 @@ def _refuse_damage(files: Files, found: Logs) -> None:
     """
     if not numbers(files, "commits") and max(numbers(files, "offsets"), default=0) == 0:
         return  # not even the first batch is done
-    last, whole = -1 if found.epoch is None else found.epoch, found.files
+    last, whole = -1 if parsed.epoch is None else parsed.epoch, parsed.files
     broken = [
         path
         for path, content in files.items()
         if content and path not in whole and LOG_FILE.fullmatch(path) and _is_read(path, last)
     ]
-    alone = [f"commits/{n}" for n in found.commits if n > last]
+    alone = [f"commits/{n}" for n in parsed.commits if n > last]
     damaged = sorted({*broken, *alone})
     if damaged:
         raise DriverError(
@@ -174,84 +174,86 @@ def _is_read(path: str, epoch: int) -> bool:
     return log not in ("offsets", "commits") or int(name) >= epoch
 
 
-def _continue(files: Files, found: Logs, *, keeps_plans: bool, may_start_over: bool) -> Logs:
+def _continue(files: Files, parsed: Logs, *, keeps_plans: bool, may_start_over: bool) -> Logs:
     """Without what a start could not continue from, or would skip records with."""
-    planned = _planned_batches(files, found) if keeps_plans else set[int]()
+    planned = _planned_batches(files, parsed) if keeps_plans else set[int]()
     starts_over = may_start_over and 0 in numbers(files, "offsets")
-    if found.epoch is None and not planned and not starts_over:
+    if parsed.epoch is None and not planned and not starts_over:
         refuse_to_start_over(files)
-    last = -1 if found.epoch is None else found.epoch
-    offsets = {n: entry for n, entry in found.offsets.items() if n <= last or n in planned}
+    last = -1 if parsed.epoch is None else parsed.epoch
+    offsets = {n: entry for n, entry in parsed.offsets.items() if n <= last or n in planned}
     # Older commits without offsets are kept: Spark purges offsets first.
-    commits = {n: commit for n, commit in found.commits.items() if n <= last}
-    return replace(found, offsets=offsets, commits=commits)
+    commits = {n: commit for n, commit in parsed.commits.items() if n <= last}
+    return replace(parsed, offsets=offsets, commits=commits)
 
 
-def _without_other_partitions(wanted: Logs, spec: StreamSpec) -> Logs:
+def _without_other_partitions(logs: Logs, spec: StreamSpec) -> Logs:
     """Without a first batch that is planned with another number of partitions than spec's.
 
     Spark would keep that number (OffsetSeqMetadata.setSessionConf).
     """
-    first, asked = wanted.offsets.get(0), spec.checkpoint.state_partitions
+    first, asked = logs.offsets.get(0), spec.checkpoint.state_partitions
     if first is None or asked is None or first.shuffle_partitions in (None, asked):
-        return wanted
-    is_planned = wanted.epoch is None and wanted.after is None
-    return replace(wanted, offsets={}) if is_planned else wanted
+        return logs
+    is_planned = logs.epoch is None and logs.continues_after is None
+    return replace(logs, offsets={}) if is_planned else logs
 
 
-def _without_repartition(wanted: Logs) -> tuple[Logs, Collection[str]]:
+def _without_repartition(logs: Logs) -> tuple[Logs, Collection[str]]:
     """Without a repartition of the state that has not ended, and the files of its plan.
 
     Spark starts no query before it has (STREAMING_UNFINISHED_REPARTITION_DETECTED, 4.2), and it
     could never end, if Spark cannot divide this state.
     """
-    newest, epoch = max(wanted.offsets, default=None), wanted.epoch
+    newest, epoch = max(logs.offsets, default=None), logs.epoch
     if newest is None or epoch is None or newest == epoch:
-        return wanted, ()
-    before, planned = (wanted.offsets[n].shuffle_partitions for n in (epoch, newest))
+        return logs, ()
+    before, planned = (logs.offsets[n].shuffle_partitions for n in (epoch, newest))
     if before is None or planned is None or before == planned:
-        return wanted, ()
-    return wanted.up_to(epoch), (f"offsets/{newest}",)
+        return logs, ()
+    return logs.up_to(epoch), (f"offsets/{newest}",)
 
 
 def without_plan(files: Files, stores: Collection[Store]) -> tuple[Step, ...]:
     """The steps that remove what is planned after the newest commit."""
-    found = Logs.read(files)
-    if found.epoch is None:
+    parsed = Logs.read(files)
+    if parsed.epoch is None:
         return ()
-    wanted = found.up_to(found.epoch)
-    return _steps(files, found, wanted, _made_again(found, wanted, stores))
+    target = parsed.up_to(parsed.epoch)
+    return _steps(files, parsed, target, _removals_before_rerun(parsed, target, stores))
 
 
-def _steps(files: Files, found: Logs, wanted: Logs, removed: tuple[Step, ...]) -> tuple[Step, ...]:
-    """All steps to the logs that are wanted; `removed` comes first."""
+def _steps(files: Files, parsed: Logs, target: Logs, removed: tuple[Step, ...]) -> tuple[Step, ...]:
+    """All steps to the target; `removed` comes first."""
     gone = dict(removed)
     left = {path: content for path, content in files.items() if path not in gone}
-    return (*removed, *diff(left, found, wanted))
+    return (*removed, *diff(left, parsed, target))
 
 
-def _has_later_state(stores: Collection[Store], wanted: Logs) -> bool:
+def _has_later_state(stores: Collection[Store], target: Logs) -> bool:
     """Whether there is state of batches that run again, with other records than before."""
-    epoch = wanted.epoch
-    if epoch is None or epoch != max(wanted.offsets):
+    epoch = target.epoch
+    if epoch is None or epoch != max(target.offsets):
         return False
-    return any(store.after(epoch + 1) for store in stores)
+    return any(store.files_later_than(epoch + 1) for store in stores)
 
 
-def _made_again(found: Logs, wanted: Logs, stores: Collection[Store]) -> tuple[Step, ...]:
+def _removals_before_rerun(
+    parsed: Logs, target: Logs, stores: Collection[Store]
+) -> tuple[Step, ...]:
     """The steps that remove the versions and the plans of the batches that run again.
 
     Spark could load a part of the old state later on. And of several planned batches it runs the
     newest alone: so plans go before their commits, until whose end each start finds the same lost.
     """
-    assert wanted.epoch is not None
-    version = wanted.epoch + 1
-    state = (path for store in stores for path in store.after(version))
-    plans = (f"offsets/{n}" for n in sorted(found.offsets, reverse=True) if n > wanted.epoch)
+    assert target.epoch is not None
+    version = target.epoch + 1
+    state = (path for store in stores for path in store.files_later_than(version))
+    plans = (f"offsets/{n}" for n in sorted(parsed.offsets, reverse=True) if n > target.epoch)
     return tuple((path, None) for path in (*state, *plans))
 
 
-def _planned_batches(files: Files, found: Logs) -> set[int]:
+def _planned_batches(files: Files, parsed: Logs) -> set[int]:
     """The batches after the last commit that the micro-batch engine can run again as planned.
 
     Batch N runs after N - 1, so these are the batches in rising order up to the first that is not
@@ -261,16 +263,16 @@ def _planned_batches(files: Files, found: Logs) -> set[int]:
     Without any commit, the newest offsets still show that all earlier batches are done. They are
     kept if they belong to the first batch, or if the offsets before them are known.
     """
-    epoch, kept = found.epoch, set[int]()
-    before = None if epoch is None else found.offsets[epoch]
+    epoch, kept = parsed.epoch, set[int]()
+    previous = None if epoch is None else parsed.offsets[epoch]
     for n in sorted(n for n in numbers(files, "offsets") if epoch is None or n > epoch):
-        entry = found.offsets.get(n)
-        if entry is None or entry.is_continuous or (before and entry.moves_back(before)):
+        entry = parsed.offsets.get(n)
+        if entry is None or entry.is_continuous or (previous and entry.ends_before(previous)):
             if epoch is None:
                 continue
             break
         kept.add(n)
-        before = entry
+        previous = entry
     return set() if epoch is None and len(kept) == 1 and 0 not in kept else kept
 
 
@@ -321,16 +323,16 @@ def _refuse_other_format(newest: Entry, spec: StreamSpec) -> None:
     )
 
 
-def _with_metadata_lines(wanted: Logs) -> Logs:
+def _with_metadata_lines(logs: Logs) -> Logs:
     lines = {
         n: replace(entry, metadata=EMPTY_METADATA_LINE)
-        for n, entry in sorted(wanted.offsets.items())
+        for n, entry in sorted(logs.offsets.items())
         if entry.is_continuous
     }
-    return wanted.writing(lines, RepairKind.METADATA_LINE)
+    return logs.writing(lines, RepairKind.METADATA_LINE)
 
 
-def _without_gap(wanted: Logs) -> Logs:
+def _without_gap(logs: Logs) -> Logs:
     """Adds the predecessor of the newest offsets, with the offsets from before the gap.
 
     If the newest offsets are committed, Spark reads the predecessor and does not use it. If they
@@ -340,40 +342,40 @@ def _without_gap(wanted: Logs) -> Logs:
     tracking off. That needs new records, and a driver that meanwhile runs with other settings than
     its spec. This repair results in the same files at once.
     """
-    newest = max(wanted.offsets, default=0)
-    if newest == 0 or newest - 1 in wanted.offsets:
-        return wanted
-    before = max((n for n in wanted.offsets if n < newest), default=newest)
-    return wanted.writing({newest - 1: wanted.offsets[before]}, RepairKind.ASYNC_GAP)
+    newest = max(logs.offsets, default=0)
+    if newest == 0 or newest - 1 in logs.offsets:
+        return logs
+    before = max((n for n in logs.offsets if n < newest), default=newest)
+    return logs.writing({newest - 1: logs.offsets[before]}, RepairKind.ASYNC_GAP)
 
 
-def with_metadata(wanted: Logs) -> Logs:
+def with_metadata(logs: Logs) -> Logs:
     """With metadata: Spark refuses logs without (STREAMING_CHECKPOINT_MISSING_METADATA_FILE).
 
     It contains only the query's id, which is derived from the other files, so that a repeated
     repair writes the same id.
     """
-    others = wanted.files.values()
-    if wanted.metadata is not None or not others:
-        return wanted
+    others = logs.files.values()
+    if logs.metadata is not None or not others:
+        return logs
     made = f'{{"id":"{uuid.uuid5(_QUERIES, b"".join(others).hex())}"}}'.encode()
-    return replace(wanted, metadata=made)
+    return replace(logs, metadata=made)
 
 
 def _removals(
-    files: Files, found: Logs, steps: Collection[Step], imported: Collection[str]
+    files: Files, parsed: Logs, steps: Collection[Step], imported: Collection[str]
 ) -> Iterator[Repair]:
     """Why files that were found are not kept; those `imported` are told of already."""
     for path, content in steps:
         if content is not None or path not in files or path in imported:
             continue
-        if path not in found.files:
+        if path not in parsed.files:
             yield Repair(RepairKind.LEFTOVER_FILE, path)
         else:
             yield Repair(RepairKind.UNCOMMITTED_OFFSETS, path)
 
 
-def with_offsets(found: Logs, offsets: Mapping[int, Offsets]) -> Logs:
+def with_offsets(logs: Logs, offsets: Mapping[int, Offsets]) -> Logs:
     """With these offsets to read on from, by Kafka source, once the rest is repaired.
 
     A planned batch runs without records of theirs, because it would read records that no longer
@@ -382,9 +384,9 @@ def with_offsets(found: Logs, offsets: Mapping[int, Offsets]) -> Logs:
     removed: Spark writes them again from startingOffsets.
     """
     entries = {
-        n: entry.with_offsets(offsets) if n in (found.after, max(found.offsets)) else entry
-        for n, entry in found.offsets.items()
+        n: entry.with_offsets(offsets) if n in (logs.continues_after, max(logs.offsets)) else entry
+        for n, entry in logs.offsets.items()
     }
-    gone = offsets if found.after is None else ()
-    initial = {n: content for n, content in found.initial.items() if n not in gone}
-    return replace(found, offsets=entries, initial=initial)
+    gone = offsets if logs.continues_after is None else ()
+    initial = {n: content for n, content in logs.initial.items() if n not in gone}
+    return replace(logs, offsets=entries, initial=initial)

@@ -44,9 +44,9 @@ def check_for_data_loss(
         return None
     notes = folder.notes.read()
     known_ids = notes.topic_ids
-    reads = _of_source(folder.reads(), source, known_ids)
+    reads = _of_source(folder.next_offsets(), source, known_ids)
     reached = earliest(reads.values())
-    if repair.after is None:
+    if repair.continues_after is None:
         reached = _first(spec, notes, repair) or {}
     now = _to_be_read(spec, snapshot, latest(reached, written or {}))
 
@@ -61,17 +61,17 @@ def check_for_data_loss(
         raise data_loss.error(losses)
     # A topic that is named again later is read from its first record, and the group's offset would
     # count more. So another group follows, as after a loss, once all other offsets are in the logs.
-    removed = repair.after is not None and _removes(written or {}, kafka, source)
+    removed = repair.continues_after is not None and _removes(written or {}, kafka, source)
     begins_anew = removed or bool(losses)
     noted = replace(notes, topic_ids={**known_ids, **snapshot.ids})
-    if repair.after is None and losses:
+    if repair.continues_after is None and losses:
         noted = replace(noted, first_offsets=offsets)
         folder.replace_offsets(dict.fromkeys(reads, offsets))
-    elif repair.after is not None:
+    elif repair.continues_after is not None:
         merge = later_of_both if begins_anew else latest
         right = {n: read_on(of_read, merge)[1] for n, of_read in reads.items()}
         changes = right != reads or data_loss.is_new_and_begins_late(offsets, now)
-        if changes or _is_held(folder.planned(), right, now):
+        if changes or _is_held(folder.planned_ends(), right, now):
             right = {n: data_loss.of_all_partitions(of_read, now) for n, of_read in right.items()}
             folder.replace_offsets(right)
     # Last: while the ids are the old ones, a topic that was created again is found again.
@@ -90,9 +90,9 @@ def _of_source(
     """
     topics = {topic for of_read in reads.values() for topic in of_read}
     own = {*source.named(topics), *known_ids}
-    found = {n: of_read for n, of_read in reads.items() if not own.isdisjoint(of_read)}
+    of_source = {n: of_read for n, of_read in reads.items() if not own.isdisjoint(of_read)}
     is_one_source = all(of_read.keys() == topics for of_read in reads.values())
-    return reads if not found and is_one_source else found
+    return reads if not of_source and is_one_source else of_source
 
 
 def _to_be_read(spec: StreamSpec, snapshot: KafkaSnapshot, reached: Offsets) -> KafkaSnapshot:

@@ -24,10 +24,10 @@ class Store:
     files: Collection[str]
     """Their names."""
 
-    def after(self, version: int) -> list[str]:
+    def files_later_than(self, version: int) -> list[str]:
         """The paths of files of later versions, each before its checksum, if it has one.
 
-        >>> Store("state/0/1", ["7.zip", "8.changelog", "_metadata"]).after(7)
+        >>> Store("state/0/1", ["7.zip", "8.changelog", "_metadata"]).files_later_than(7)
         ['state/0/1/8.changelog', 'state/0/1/.8.changelog.crc']
         """
         later = [name for name in self.files if (_version_of(name) or 0) > version]
@@ -36,8 +36,8 @@ class Store:
 
 def _version_of(name: str) -> int | None:
     """The version that a file holds a part of; None for another file."""
-    found = _FILE.fullmatch(name)
-    return None if found is None else int(found[1])
+    match = _FILE.fullmatch(name)
+    return None if match is None else int(match[1])
 
 
 def is_other_version(name: str) -> bool:

@@ -32,7 +32,7 @@ _STORE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Found:
+class StoredLease:
     """The lease as it is in the store."""
 
     etag: str
@@ -40,19 +40,19 @@ class Found:
     released: bool
 
 
-def may_take(found: Found | None, holder: str, unchanged_seconds: float) -> bool:
+def may_take(lease: StoredLease | None, holder: str, unchanged_seconds: float) -> bool:
     """Whether a driver may take a lease that it has seen unchanged for so long.
 
     That of its own pod is an earlier process's, which has ended.
 
-    >>> may_take(Found("1", "pod-a", False), "pod-b", 44.0)
+    >>> may_take(StoredLease("1", "pod-a", False), "pod-b", 44.0)
     False
-    >>> may_take(Found("1", "pod-a", False), "pod-b", 45.0)
+    >>> may_take(StoredLease("1", "pod-a", False), "pod-b", 45.0)
     True
-    >>> may_take(Found("1", "pod-a", True), "pod-b", 0.0)
+    >>> may_take(StoredLease("1", "pod-a", True), "pod-b", 0.0)
     True
     """
-    if found is None or found.released or found.holder == holder:
+    if lease is None or lease.released or lease.holder == holder:
         return True
     return unchanged_seconds >= ABANDONED_SECONDS
 
@@ -84,12 +84,12 @@ class CheckpointLease:
         while not stop.is_set():
             now = time.monotonic()
             try:
-                found = self._look()
-                if found is not None and found.etag != seen:
-                    seen, since = found.etag, now
-                if may_take(found, self._checkpoints.holder, now - since):
+                lease = self._look()
+                if lease is not None and lease.etag != seen:
+                    seen, since = lease.etag, now
+                if may_take(lease, self._checkpoints.holder, now - since):
                     self._check_conditions()
-                    if self._take(found):
+                    if self._take(lease):
                         return True
                     stop.wait(_INTERVAL_SECONDS)
                     continue
@@ -102,7 +102,7 @@ class CheckpointLease:
                 )
                 stop.wait(_STORE_SECONDS)
                 continue
-            failure = _in_use(self._location, found, now - begun)
+            failure = _in_use(self._location, lease, now - begun)
             # One that may be abandoned is waited for until that is known.
             if now - begun >= timeout and now - since < _RENEWED_SECONDS:
                 raise DriverError(failure)
@@ -114,16 +114,16 @@ class CheckpointLease:
         """Lets another driver take it at once; raises StoreError."""
         self._checkpoints.on_lease("release")
 
-    def _look(self) -> Found | None:
+    def _look(self) -> StoredLease | None:
         self._check()
-        found = self._checkpoints.on_lease("look")
-        if found is None:
+        fields = self._checkpoints.on_lease("look")
+        if fields is None:
             return None
-        etag, holder, released = str(found).split("\t")
-        return Found(etag, holder, released == "true")
+        etag, holder, released = str(fields).split("\t")
+        return StoredLease(etag, holder, released == "true")
 
-    def _take(self, found: Found | None) -> bool:
-        return bool(self._checkpoints.on_lease("take", None if found is None else found.etag))
+    def _take(self, lease: StoredLease | None) -> bool:
+        return bool(self._checkpoints.on_lease("take", None if lease is None else lease.etag))
 
     def _check_conditions(self) -> None:
         if not self._checkpoints.call("honoursConditions"):
@@ -139,8 +139,8 @@ class CheckpointLease:
             )
 
 
-def _in_use(location: str, found: Found | None, seconds: float) -> Failure:
-    holder = "" if found is None else f" of pod {found.holder}"
+def _in_use(location: str, lease: StoredLease | None, seconds: float) -> Failure:
+    holder = "" if lease is None else f" of pod {lease.holder}"
     return Failure(
         "CheckpointInUse",
         f"Another driver{holder} has held the lease on {location} for {seconds:.0f} s. It is an "

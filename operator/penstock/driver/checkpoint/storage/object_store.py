@@ -148,14 +148,14 @@ class ObjectStoreCheckpoints:
         asked = [path for path in paths if path not in known]
         answers = self.call("read", asked) if asked else []
         read = {path: answers[n] for n, path in enumerate(asked)}
-        found = known | {
+        contents = known | {
             path: bytes(content) for path, content in read.items() if content is not None
         }
         if etags:
             self._known = {
-                path: (etags[path], content) for path, content in found.items() if path in etags
+                path: (etags[path], content) for path, content in contents.items() if path in etags
             }
-        return found
+        return contents
 
 
 class ObjectStoreFiles:
@@ -200,9 +200,9 @@ class ObjectStoreFiles:
         as damaged.
         """
         by_path = {self._path(path): path for path in paths}
-        found = self._store.read(list(by_path), self._etags)
+        in_store = self._store.read(list(by_path), self._etags)
         self._etags = {}
-        contents = {by_path[path]: content for path, content in found.items()}
+        contents = {by_path[path]: content for path, content in in_store.items()}
         for number in sorted(_commits(contents), reverse=True):
             if number in self._certain or self._is_of_its_offsets(number):
                 self._certain.add(number)
@@ -237,8 +237,8 @@ class ObjectStoreFiles:
 
     def entries(self, log: str) -> list[int]:
         with self.errors():
-            found = str(self._store.call("entries", self._path(log)))
-        return [int(number) for number in found.split("\n") if number]
+            lines = str(self._store.call("entries", self._path(log)))
+        return [int(number) for number in lines.split("\n") if number]
 
     def written_at(self, log: str, number: int) -> float | None:
         with self.errors():
@@ -247,8 +247,8 @@ class ObjectStoreFiles:
 
     def content(self, log: str, number: int) -> bytes | None:
         with self.errors():
-            found = self._store.call("content", self._path(log), number)
-        return None if found is None else bytes(found)
+            content = self._store.call("content", self._path(log), number)
+        return None if content is None else bytes(content)
 
     @contextmanager
     def errors(self, folder: str = "") -> Iterator[None]:

@@ -32,8 +32,8 @@ class VolumeCheckpoints:
         return VolumeFiles(self._environment.generation(number))
 
     def generations(self) -> dict[int, CheckpointFiles]:
-        found = self._environment.generations()
-        return {n: VolumeFiles(path) for n, path in found.items()}
+        folders = self._environment.generations()
+        return {n: VolumeFiles(path) for n, path in folders.items()}
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ class VolumeFiles:
         return any(path.is_file() for path in (self.path / folder).rglob("*"))
 
     def read(self, paths: Iterable[str]) -> dict[str, bytes]:
-        found = {}
+        contents = {}
         for path in paths:
             try:
-                found[path] = (self.path / path).read_bytes()
+                contents[path] = (self.path / path).read_bytes()
             except FileNotFoundError:
                 continue
-        return found
+        return contents
 
     def write(self, path: str, content: bytes) -> None:
         target = self.path / path
@@ -119,13 +119,13 @@ class VolumeFiles:
                 if known is not None and known.changed == changed and known.is_final:
                     return known.numbers
                 with os.scandir(folder) as entries:
-                    found = [int(entry.name) for entry in entries if entry.name.isdecimal()]
+                    numbers = [int(entry.name) for entry in entries if entry.name.isdecimal()]
         except FileNotFoundError:
             return []
         first_seen = known.first_seen if known is not None and known.changed == changed else now
         tick = _TICK_SECONDS if changed % _NANOSECONDS else _COARSE_TICK_SECONDS
-        self._listed[log] = _Listing(changed, found, first_seen, now - first_seen > tick)
-        return found
+        self._listed[log] = _Listing(changed, numbers, first_seen, now - first_seen > tick)
+        return numbers
 
     def written_at(self, log: str, number: int) -> float | None:
         file = self.path / log / str(number)

@@ -96,7 +96,7 @@ def test_a_lost_batch_is_planned_without_records(trace: str) -> None:
     spec = stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec
     repair = plan(whole | {trace: b""}, spec, keep_ids=True)
     assert "EmptyBatch" in kinds(repair)
-    assert (repair.epoch, repair.after) == (7, 7)
+    assert (repair.epoch, repair.continues_after) == (7, 7)
     after = apply_plan(whole | {trace: b""}, repair)
     assert after == whole | {"offsets/8": whole["offsets/7"]}
     # A number far ahead is not Spark's, and a stop leaves temporary files.
@@ -131,7 +131,7 @@ def test_an_epoch_that_a_sink_may_know_is_committed_without_records() -> None:
     files = checkpoint(range(3), range(4))
     spec = stream(kafka_source(), OTHER, trigger=CONTINUOUS).spec
     repair = plan(files, spec, keep_ids=True)
-    assert (repair.epoch, repair.after, kinds(repair)) == (3, 3, ["EmptyBatch"])
+    assert (repair.epoch, repair.continues_after, kinds(repair)) == (3, 3, ["EmptyBatch"])
     after = apply_plan(files, repair)
     assert (after["offsets/3"], after["commits/3"]) == (files["offsets/2"], files["commits/2"])
     first = plan(checkpoint([], [0]), spec, keep_ids=True, first={"in": {0: 4}})
@@ -190,5 +190,5 @@ def test_a_planned_batch_keeps_its_id_in_a_switch(trigger: dict[str, Any], tmp_p
     folder = folder_at(tmp_path)
     folder.repair(stream(kafka_source(), OTHER, trigger=MICRO_BATCH).spec)
     repair = folder.repair(stream(kafka_source(), kafka_sink(), trigger=trigger).spec)
-    assert (repair.epoch, repair.after, kinds(repair)) == (4, 4, ["EmptyBatch"])
+    assert (repair.epoch, repair.continues_after, kinds(repair)) == (4, 4, ["EmptyBatch"])
     assert offsets_at(folder, 4) == offsets_at(folder, 3) == {"in": {0: 30, 1: 21}}

@@ -122,7 +122,7 @@ def test_a_generation_begins_after_the_batches_of_another_wherever_it_crashes(
 
     begin(new(tmp_path / "whole"))
     wanted = read(tmp_path / "whole")
-    assert folder_at(tmp_path / "whole").reads() == {
+    assert folder_at(tmp_path / "whole").next_offsets() == {
         0: {"in": {0: 7}},
         1: {"in": {0: 7}},
     }
@@ -158,14 +158,14 @@ def test_a_generation_goes_on_after_the_batches_of_another_wherever_it_crashes(
     left(tmp_path / "whole")
     wanted = read(tmp_path / "whole")
     whole = folder_at(tmp_path / "whole")
-    assert whole.reads() == {0: {"in": {0: 30, 1: 21}}}
+    assert whole.next_offsets() == {0: {"in": {0: 30, 1: 21}}}
     assert whole.progress.planned_epoch() == 41
     for crash in crashes():
         path = tmp_path / str(crash.step)
         crash(partial(left, path))
         goes_on(path)
         assert wanted.keys() <= read(path).keys()
-        assert folder_at(path).reads() == whole.reads()
+        assert folder_at(path).next_offsets() == whole.next_offsets()
 
 
 def test_how_far_a_generation_is_is_read_also_from_damaged_logs(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_epochs_without_records_are_no_progress(trigger: dict[str, Any], tmp_pat
     source = MadeUpSource({"in": {0: 5000}})
     for _ in range(2):
         assert start(spec, env, source) == (None, None)
-        assert folder_at(env.generation(1)).reads() == {0: {"in": {0: 5000}}}
+        assert folder_at(env.generation(1)).next_offsets() == {0: {"in": {0: 5000}}}
     # Also of a partition that was added, and after a crash in between.
     both = MadeUpSource({"in": {0: 6000, 1: 50}})
     for crash in crashes(more_than=5):
@@ -172,12 +172,12 @@ def test_epochs_without_records_are_no_progress(trigger: dict[str, Any], tmp_pat
         committed(whole.generation(1), entry(p0=5000, p1=0), first=2)
         crash(partial(start, spec, whole, both))
         assert start(spec, whole, both) == (None, None)
-        assert folder_at(whole.generation(1)).reads() == {0: {"in": {0: 6000, 1: 50}}}
+        assert folder_at(whole.generation(1)).next_offsets() == {0: {"in": {0: 6000, 1: 50}}}
         assert start(spec, whole, both) == (None, None)
     # Nor do they hold a start that is corrected.
     other = flow(trigger=trigger, generation=1, startFrom={"offsets": "earliest"})
     assert start(other, env, source) == (None, None)
-    assert folder_at(env.generation(1)).reads() == {0: {"in": {0: 0}}}
+    assert folder_at(env.generation(1)).next_offsets() == {0: {"in": {0: 0}}}
     committed(env.generation(1), entry(p0=1), first=2)
     warning, _ = start(spec, env, source)
     assert warning is not None
@@ -185,7 +185,7 @@ def test_epochs_without_records_are_no_progress(trigger: dict[str, Any], tmp_pat
     # Without its first offsets it has read something.
     note(folder_at(env.generation(1)), first_offsets=None)
     assert start(other, env, source) == (None, None)
-    assert folder_at(env.generation(1)).reads() == {0: {"in": {0: 1}}}
+    assert folder_at(env.generation(1)).next_offsets() == {0: {"in": {0: 1}}}
 
 
 @pytest.mark.parametrize("names", [{"consumerGroup": "g"}, {"generation": 0}], ids=str)

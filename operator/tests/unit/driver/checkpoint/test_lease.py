@@ -9,25 +9,25 @@ from typing import Any
 import pytest
 
 from penstock.driver.checkpoint.storage import lease
-from penstock.driver.checkpoint.storage.lease import CheckpointLease, Found, may_take
+from penstock.driver.checkpoint.storage.lease import CheckpointLease, StoredLease, may_take
 from penstock.driver.checkpoint.storage.object_store import StoreError, failure_of
 from penstock.driver.failures import DriverError, Failure
 
-OURS, OTHERS = Found("1", "pod", False), Found("1", "other", False)
+OURS, OTHERS = StoredLease("1", "pod", False), StoredLease("1", "other", False)
 
 
 @pytest.mark.parametrize(
-    ("found", "unchanged", "expected"),
+    ("lease", "unchanged", "expected"),
     [
         (None, 0, True),
         (OURS, 0, True),
-        (Found("1", "other", True), 0, True),
+        (StoredLease("1", "other", True), 0, True),
         (OTHERS, lease.ABANDONED_SECONDS - 1, False),
         (OTHERS, lease.ABANDONED_SECONDS, True),
     ],
 )
-def test_who_may_take_it(found: Found | None, unchanged: float, expected: bool) -> None:
-    assert may_take(found, "pod", unchanged) is expected
+def test_who_may_take_it(lease: StoredLease | None, unchanged: float, expected: bool) -> None:
+    assert may_take(lease, "pod", unchanged) is expected
 
 
 class PlayedStore:

@@ -20,7 +20,7 @@ from penstock.driver.checkpoint.file_formats import (
     Files,
     is_metadata,
 )
-from penstock.driver.checkpoint.logs import Logs, diff, together
+from penstock.driver.checkpoint.logs import Logs, diff, sync_group
 from penstock.driver.checkpoint.plain_spark import checksum_path
 from penstock.driver.checkpoint.repair import RepairPlan, plan, with_offsets
 from penstock.driver.failures import DriverError
@@ -237,9 +237,13 @@ def test_a_planned_batch_in_transactions_is_planned_again(trigger: dict[str, Any
     spec = stream(kafka_source(), sink, trigger=trigger).spec
     files = checkpoint(range(4), [], range(5))
     repair = plan(files, spec)
-    assert (repair.epoch, repair.after, kinds(repair)) == (3, 3, ["UncommittedOffsets"])
+    assert (repair.epoch, repair.continues_after, kinds(repair)) == (3, 3, ["UncommittedOffsets"])
     first = plan(checkpoint([], [], range(1)), spec)
-    assert (first.epoch, first.after, kinds(first)) == (None, None, ["UncommittedOffsets"])
+    assert (first.epoch, first.continues_after, kinds(first)) == (
+        None,
+        None,
+        ["UncommittedOffsets"],
+    )
 
 
 def test_whole_metadata_is_kept_whatever_its_checksum_says() -> None:
@@ -429,7 +433,7 @@ def test_planned_batches_after_a_torn_one_are_gone_before_it() -> None:
     repair = plan_repair(files, Mode.MICRO_BATCH)
     gone = [path for path in repair.delete if path.startswith("offsets/") and "." not in path]
     assert gone == ["offsets/6", "offsets/5", "offsets/4"]
-    assert len({together((path, None)) for path in gone}) == len(gone)
+    assert len({sync_group((path, None)) for path in gone}) == len(gone)
     for seed in range(50):
         half = interrupted(files, repair, random.Random(seed))
         assert repaired(half, Mode.MICRO_BATCH) == apply_plan(files, repair)

@@ -266,7 +266,7 @@ def test_an_edit_of_the_topics_is_no_loss(
     folder.repair(spec)
     folder.replace_offsets({0: before})
     repair = folder.repair(spec)
-    assert repair.after == 4
+    assert repair.continues_after == 4
     assert check_for_data_loss(spec, folder, OneTopic(snapshot(7, 9)), repair) is None
     assert offsets_at(folder, 4) == left
     # What Spark begins in the same way is left to it.
@@ -326,7 +326,7 @@ def test_a_planned_batch_that_a_transaction_holds_back_is_planned_anew(tmp_path:
     spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
     folder = folder_at(tmp_path)
     write(checkpoint([3, 4], [], [3, 4, 5]), tmp_path)
-    assert folder.planned() == {0: {"in": {0: 50, 1: 35}}}
+    assert folder.planned_ends() == {0: {"in": {0: 50, 1: 35}}}
     first = {"in": {0: 0, 1: 0}}
     for newest, planned in (
         ({"in": {0: 50, 1: 35}}, {"in": {0: 50, 1: 35}}),
@@ -335,7 +335,7 @@ def test_a_planned_batch_that_a_transaction_holds_back_is_planned_anew(tmp_path:
     ):
         now = OneTopic(KafkaSnapshot({"in": ID}, first, newest, {"in": {0: 60, 1: 60}}))
         assert check_for_data_loss(spec, folder, now, folder.repair(spec)) is None
-        assert folder.planned() == {0: planned}
+        assert folder.planned_ends() == {0: planned}
         assert offsets_at(folder, 4) == {"in": {0: 40, 1: 28}}
 
 

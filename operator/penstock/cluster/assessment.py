@@ -404,15 +404,16 @@ def why_deleted(claim: Claim) -> Problem | None:
     )
 
 
-def why_held(found: Object) -> Problem | None:
+def why_held(deleted: Object) -> Problem | None:
     """Why an object that somebody has deleted is still there, if finalizers keep it."""
-    runs = isinstance(found, Pod) and any(each.running for each in found.containers)
-    if not found.terminating or not found.finalizers or runs:
+    runs = isinstance(deleted, Pod) and any(each.running for each in deleted.containers)
+    if not deleted.terminating or not deleted.finalizers or runs:
         return None
-    command = f"kubectl patch {found.kind.plural} {found.name} -n {found.namespace}"
+    finalizers = ", ".join(deleted.finalizers)
+    command = f"kubectl patch {deleted.kind.plural} {deleted.name} -n {deleted.namespace}"
     return Problem(
         "HeldByFinalizers",
-        f"The {found} is being deleted, and its finalizers keep it: {', '.join(found.finalizers)}. "
-        f"There is no other one before it is gone. Whoever has set them must remove them; if "
+        f"The {deleted} is being deleted, and its finalizers keep it: {finalizers}. There is no "
+        f"other one before it is gone. Whoever has set them must remove them; if "
         f'nobody does, run `{command} --type=merge -p \'{{"metadata":{{"finalizers":null}}}}\'`',
     )

@@ -98,8 +98,8 @@ class Object:
     @property
     def finalizers(self) -> tuple[str, ...]:
         """Who must agree before Kubernetes removes it; without what Kubernetes itself does."""
-        found = at(self.manifest, "metadata", "finalizers")
-        names = map(text, found if isinstance(found, list) else ())
+        finalizers = at(self.manifest, "metadata", "finalizers")
+        names = map(text, finalizers if isinstance(finalizers, list) else ())
         return tuple(each for each in names if each and each not in _FINALIZERS_OF_KUBERNETES)
 
     @property

@@ -113,5 +113,5 @@ def selector(values: Mapping[str, str]) -> str:
 
 def serves(kind: Kind, resources: Manifest | None) -> bool:
     """Whether the answer at `kind.root` says that the API server knows a kind."""
-    found = mappings(mapping(resources).get("resources"))
-    return any(each.get("name") == kind.plural for each in found)
+    served = mappings(mapping(resources).get("resources"))
+    return any(each.get("name") == kind.plural for each in served)

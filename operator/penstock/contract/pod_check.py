@@ -64,16 +64,16 @@ def command(servers: Sequence[str]) -> list[str]:
 def parse(text: str) -> PodCheck:
     """Reads what the module printed. ValueError if it is something else."""
     try:
-        found: dict[str, Any] = json.loads(text)
+        output: dict[str, Any] = json.loads(text)
         brokers = tuple(
             BrokerCheck(broker["server"], Reach(broker["outcome"]), tuple(broker["addresses"]))
-            for broker in found["brokers"]
+            for broker in output["brokers"]
         )
         return PodCheck(
-            str(found["version"]),
+            str(output["version"]),
             brokers,
-            int(found["volume_bytes"]),
-            int(found["volume_used_bytes"]),
+            int(output["volume_bytes"]),
+            int(output["volume_used_bytes"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"not the output of {MODULE}") from error

@@ -107,13 +107,13 @@ class Applier:
 
     def with_memory(self, key: Key, situation: Situation) -> Situation:
         """The situation, with those objects marked that are as the server left them."""
-        found = {each.uid: each for each in situation.children.applied()}
-        known = {uid: e for uid, e in self._objects.get(key, {}).items() if uid in found}
+        children_by_uid = {each.uid: each for each in situation.children.applied()}
+        known = {uid: e for uid, e in self._objects.get(key, {}).items() if uid in children_by_uid}
         self._objects[key] = known
         settled = {
             uid: entry.applied
             for uid, entry in known.items()
-            if entry.content == _content(found[uid].manifest)
+            if entry.content == _content(children_by_uid[uid].manifest)
         }
         return replace(situation, children=replace(situation.children, settled=settled))
 
@@ -138,15 +138,15 @@ class Applier:
         held = None
         for manifest in to_apply:
             what = str(Object(manifest))
-            found = children.find(manifest)
-            contested = self._contested(key, manifest, found)
+            observed = children.find(manifest)
+            contested = self._contested(key, manifest, observed)
             if contested is not None:
                 held = held or contested
                 continue
             action = f"apply {what} {applied_hash(manifest)}"
-            request = partial(self._apply, key, manifest, found)
+            request = partial(self._apply, key, manifest, observed)
             failure = await self._attempt(
-                key, action, what, request, known.get(action), created=found is None
+                key, action, what, request, known.get(action), created=observed is None
             )
             if failure is not None:
                 failures[action] = failure
@@ -188,15 +188,15 @@ class Applier:
             return self._failure(what, error, before, created=created)
         return None
 
-    async def _apply(self, key: Key, manifest: Manifest, found: Object | None) -> None:
+    async def _apply(self, key: Key, manifest: Manifest, observed: Object | None) -> None:
         """Applies a manifest to the object that was observed, or else to none that others wrote."""
-        if found is not None:
-            meta = {**manifest["metadata"], "uid": found.uid}
+        if observed is not None:
+            meta = {**manifest["metadata"], "uid": observed.uid}
             sent = {**manifest, "metadata": meta}
         else:
             sent = manifest
             await self._refuse_others(manifest)
-        left = await self._api.apply(sent, force=found is not None)
+        left = await self._api.apply(sent, force=observed is not None)
         known = self._objects.setdefault(key, {})
         uid, applied = Object(left).uid, applied_hash(manifest)
         entry = known.get(uid)
@@ -204,7 +204,7 @@ class Applier:
             known[uid] = _Object(applied, _content(left), Contest(self._now))
             return
         entry.content = _content(left)
-        if found is not None and _content(found.manifest) != entry.content:
+        if observed is not None and _content(observed.manifest) != entry.content:
             # It had been changed by another client, and was restored.
             entry.contest.undone()
 
@@ -217,16 +217,18 @@ class Applier:
         if await self._api.get(new.kind, new.namespace, new.name) is not None:
             raise ApiError(409, "AlreadyExists", "another client created it")
 
-    def _contested(self, key: Key, manifest: Manifest, found: Object | None) -> NotApplied | None:
+    def _contested(
+        self, key: Key, manifest: Manifest, observed: Object | None
+    ) -> NotApplied | None:
         """Why an object is not restored yet, if another client keeps changing it."""
-        entry = self._objects.get(key, {}).get(found.uid) if found else None
-        if found is None or entry is None or entry.applied != applied_hash(manifest):
+        entry = self._objects.get(key, {}).get(observed.uid) if observed else None
+        if observed is None or entry is None or entry.applied != applied_hash(manifest):
             return None
         wait = entry.contest.wait
         if wait is None:
             return None
         since = entry.contest.since
-        managers = _other_managers(found)
+        managers = _other_managers(observed)
         who = f" ({', '.join(managers)})" if managers else ""
         return NotApplied(
             CHANGED_BY_OTHERS,
@@ -282,7 +284,9 @@ def _content(manifest: Manifest) -> str:
     return content_hash([meta, rest])
 
 
-def _other_managers(found: Object) -> list[str]:
+def _other_managers(observed: Object) -> list[str]:
     """The clients other than the operator that wrote more than a status of an object."""
-    managers = {text(each.get("manager")) for each in found.managed if not each.get("subresource")}
+    managers = {
+        text(each.get("manager")) for each in observed.managed if not each.get("subresource")
+    }
     return sorted(managers - {"", naming.FIELD_MANAGER})

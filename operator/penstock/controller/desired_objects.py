@@ -89,34 +89,34 @@ def _stopped_driver(situation: Situation) -> tuple[Manifest, ...]:
 
     This needs no spec that can be applied: who wants to stop a stream need not correct it first.
     """
-    found, stream = situation.owner, situation.stream
-    if not stream.suspended or found is None or found.scaled_to_zero:
+    owner, stream = situation.owner, situation.stream
+    if not stream.suspended or owner is None or owner.scaled_to_zero:
         return ()
-    if not found.is_owned_by(stream.uid) or found.terminating:
+    if not owner.is_owned_by(stream.uid) or owner.terminating:
         return ()
-    return (with_applied_hash(scaled_to_zero(found)),)
+    return (with_applied_hash(scaled_to_zero(owner)),)
 
 
 def _desired_objects(situation: Situation) -> tuple[Manifest, ...]:
     """All objects of a stream, each after those that it refers to."""
-    wanted, claim = situation.desired, situation.claim
+    desired, claim = situation.desired, situation.claim
     begun = situation.stream.status.epoch is not None
-    optional = (rbac_and_network.service_account(wanted), rbac_and_network.network_policy(wanted))
+    optional = (rbac_and_network.service_account(desired), rbac_and_network.network_policy(desired))
     before_driver = (
         *(each for each in optional if each is not None),
-        rbac_and_network.role(wanted),
-        rbac_and_network.role_binding(wanted),
-        config_map(wanted),
+        rbac_and_network.role(desired),
+        rbac_and_network.role_binding(desired),
+        config_map(desired),
     )
     before = tuple(map(with_applied_hash, before_driver))
     driver = _driver(situation)
-    if wanted.checkpoint_location:
+    if desired.checkpoint_location:
         driver = checkpoint_claim.with_start_of(driver, situation.owner, begun=begun)
         return (*before, with_applied_hash(driver))
     driver = with_applied_hash(driver)
     # A claim that is older than the stream may have commits from an earlier one.
     is_older = claim is not None and claim.created < situation.stream.created
-    asked = with_applied_hash(checkpoint_claim.claim(wanted))
+    asked = with_applied_hash(checkpoint_claim.claim(desired))
     asked = checkpoint_claim.claim_as_allowed(asked, claim, begun=begun or is_older)
     # An existing claim comes last, so that what it is not to delay is written first.
     last = (asked, driver) if claim is None else (driver, asked)
@@ -125,11 +125,11 @@ def _desired_objects(situation: Situation) -> tuple[Manifest, ...]:
 
 def _driver(situation: Situation) -> Manifest:
     """The StatefulSet, with the pod template that runs if that is another operator's."""
-    pod, found = situation.pod, situation.owner
+    pod, owner = situation.pod, situation.owner
     driver = driver_stateful_set(situation.desired, situation.claim, let_go=_is_let_go(situation))
     runs = pod is not None and not pod.terminating
-    if found is not None and runs and is_of_another_operator(driver, found):
-        return with_template_of(driver, found)
+    if owner is not None and runs and is_of_another_operator(driver, owner):
+        return with_template_of(driver, owner)
     return driver
 
 
@@ -146,11 +146,11 @@ def _is_let_go(situation: Situation) -> bool:
 
 
 def _is_due(manifest: Manifest, situation: Situation) -> bool:
-    found = situation.children.find(manifest)
-    if found is None:
+    observed = situation.children.find(manifest)
+    if observed is None:
         return True
-    settled = situation.children.settled.get(found.uid)
-    return not up_to_date(manifest, found, settled) and not found.terminating
+    settled = situation.children.settled.get(observed.uid)
+    return not up_to_date(manifest, observed, settled) and not observed.terminating
 
 
 def _labels_of_pod(situation: Situation) -> tuple[Manifest, ...]:
@@ -172,22 +172,22 @@ def _labels_of_pod(situation: Situation) -> tuple[Manifest, ...]:
 
 def _unused_config_maps(situation: Situation) -> tuple[Ref, ...]:
     """The ConfigMaps that no pod reads any more."""
-    wanted, pod = situation.desired, situation.pod
-    hashes = {wanted.pod_hash, wanted.pod_hash if pod is None else pod.pod_hash}
-    used = {naming.config_name(wanted.name, each) for each in hashes}
+    desired, pod = situation.desired, situation.pod
+    hashes = {desired.pod_hash, desired.pod_hash if pod is None else pod.pod_hash}
+    used = {naming.config_name(desired.name, each) for each in hashes}
     return tuple(
         each.ref
         for each in situation.children.config_maps
-        if each.name not in used and not each.terminating and each.is_owned_by(wanted.uid)
+        if each.name not in used and not each.terminating and each.is_owned_by(desired.uid)
     )
 
 
 def _unwanted_policy(situation: Situation) -> tuple[Ref, ...]:
     """The NetworkPolicy of a stream whose administrator wants none any more."""
-    wanted, found = situation.desired, situation.children.network_policy
-    if wanted.settings.network_policies.enabled or found is None or found.terminating:
+    desired, policy = situation.desired, situation.children.network_policy
+    if desired.settings.network_policies.enabled or policy is None or policy.terminating:
         return ()
-    return (found.ref,) if found.is_owned_by(wanted.uid) else ()
+    return (policy.ref,) if policy.is_owned_by(desired.uid) else ()
 
 
 def _replaced_pod(situation: Situation, *, another_pod: bool) -> tuple[Ref, ...]:

@@ -69,12 +69,14 @@ def objects_of_others(situation: Situation) -> NotApplied | None:
 
 def checkpoint_moved(situation: Situation) -> NotApplied | None:
     """The spec says another place than that of the checkpoint."""
-    owner, wanted = situation.owner, situation.desired.checkpoint_location
+    owner, desired_location = situation.owner, situation.desired.checkpoint_location
     if owner is None or not owner.is_owned_by(situation.stream.uid):
         return None
-    if owner.checkpoint_location == wanted:
+    if owner.checkpoint_location == desired_location:
         return None
-    at, to = (f"in {it}" if it else "on a volume" for it in (owner.checkpoint_location, wanted))
+    at, to = (
+        f"in {it}" if it else "on a volume" for it in (owner.checkpoint_location, desired_location)
+    )
     return NotApplied(
         "CheckpointElsewhere",
         f"The stream's checkpoint is {at}, but the spec, or the operator's streamDefaults, puts it "

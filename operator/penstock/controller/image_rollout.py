@@ -74,11 +74,11 @@ class ImageRollout:
 
     def needs_revision(self, key: Key, stream: Stream) -> bool:
         """Whether `learn_revision` is to be called before `image_for`."""
-        found = StreamImage.of(stream)
-        if found.named or found.default in ("", self._image):
+        image = StreamImage.of(stream)
+        if image.named or image.default in ("", self._image):
             return False
         known, _ = self._revisions.get(key, ("", ""))
-        return (found.finished or found.failed) and known != _source(stream, found.default)
+        return (image.finished or image.failed) and known != _source(stream, image.default)
 
     def learn_revision(self, key: Key, stream: Stream) -> None:
         """Remembers a revision, for which a long document is written. From any thread."""
@@ -87,20 +87,20 @@ class ImageRollout:
 
     def image_for(self, key: Key, stream: Stream) -> str:
         """The default image for a stream: the one that it has, until it is its turn."""
-        found = StreamImage.of(stream)
-        if found.named or found.default in ("", self._image):
+        image = StreamImage.of(stream)
+        if image.named or image.default in ("", self._image):
             return self._image
         _, revision = self._revisions.get(key, ("", ""))
-        if found.finished and not _runs_again(stream, revision):
+        if image.finished and not _runs_again(stream, revision):
             self.forget(key)
-            return found.default
+            return image.default
         if key not in self._let_through:
             if self._now() >= self._count_at:
                 self.count()
-            if not (self._places > 0 if found.finished else key in self._turns):
-                return _image_that_it_has(stream, found, revision)
-            self._places -= found.finished
-            self._let_through[key] = _LetThrough(found.ready, self._now())
+            if not (self._places > 0 if image.finished else key in self._turns):
+                return _image_that_it_has(stream, image, revision)
+            self._places -= image.finished
+            self._let_through[key] = _LetThrough(image.ready, self._now())
         return self._image
 
     def may_try_again(self, key: Key, stream: Stream) -> bool:
@@ -245,7 +245,7 @@ def _in_turn(keys: Iterable[Key], at_work: Counter[str], room: int) -> Iterator[
     of_namespace = defaultdict[str, list[Key]](list)
     for key in keys:
         of_namespace[key.namespace].append(key)
-    first = {name: nsmallest(room, found)[::-1] for name, found in of_namespace.items()}
+    first = {name: nsmallest(room, waiting)[::-1] for name, waiting in of_namespace.items()}
     for _ in range(room):
         namespace = min(
             (name for name, left in first.items() if left),
@@ -273,10 +273,10 @@ class _LetThrough(NamedTuple):
     since: datetime
 
 
-def _image_that_it_has(stream: Stream, found: StreamImage, revision: str) -> str:
+def _image_that_it_has(stream: Stream, image: StreamImage, revision: str) -> str:
     """That of its newest revision; for an edit after one that was given up, of the last Ready."""
-    is_edited = found.failed and not _is_given_up(stream, revision)
-    return found.last_ready or found.default if is_edited else found.default
+    is_edited = image.failed and not _is_given_up(stream, revision)
+    return image.last_ready or image.default if is_edited else image.default
 
 
 def _runs_again(stream: Stream, revision: str) -> bool:

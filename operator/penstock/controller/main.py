@@ -162,9 +162,9 @@ def _watches(
     name = settings.class_name
     of_class = f"{naming.LABEL_CLASS}={name}" if name else f"!{naming.LABEL_CLASS}"
     return [
-        Watch(api, cache, kind, namespace, ",".join(filter(None, wanted)), standby.child_changed)
+        Watch(api, cache, kind, namespace, ",".join(filter(None, selectors)), standby.child_changed)
         for kind in kinds.CHILDREN
-        for wanted in [(naming.LABEL_STREAM, of_class, selector(WATCHED_LABELS.get(kind, {})))]
+        for selectors in [(naming.LABEL_STREAM, of_class, selector(WATCHED_LABELS.get(kind, {})))]
         for namespace in settings.watch_namespaces or [""]
     ]
 

@@ -120,17 +120,17 @@ async def observe_children(
 
 
 async def _without_labels(
-    api: KubernetesReads, kind: Kind, key: Key, name: str, found: Sequence[Manifest]
+    api: KubernetesReads, kind: Kind, key: Key, name: str, by_labels: Sequence[Manifest]
 ) -> list[Manifest]:
     """An object that was not found by its labels, since somebody has removed them."""
-    if any(Object(each).name == name for each in found):
+    if any(Object(each).name == name for each in by_labels):
         return []
     there = await api.get(kind, key.namespace, name)
     return [] if there is None else [there]
 
 
-def _parsed(of: type[T], found: Manifest | None) -> T | None:
-    return None if found is None else of(found)
+def _parsed(of: type[T], manifest: Manifest | None) -> T | None:
+    return None if manifest is None else of(manifest)
 
 
 async def _driver_account(

@@ -34,8 +34,8 @@ def read_settings(path: Path, namespace: str) -> Settings:
     except (OSError, yaml.YAMLError) as error:
         problems = [" ".join(str(error).split())]
     except ValidationError as error:
-        found = describe_error(error, OperatorSettings)
-        problems = [each.message.removeprefix("the resource: ") for each in found]
+        errors = describe_error(error, OperatorSettings)
+        problems = [each.message.removeprefix("the resource: ") for each in errors]
     else:
         problems = judge_defaults(read.stream_defaults, read.pod_security)
         problems = [f"streamDefaults: {each}" for each in problems]

@@ -105,8 +105,8 @@ def applied(situation: Situation, writes: Writes = NO_WRITES) -> PlannedChanges:
     is_done = is_done and outcome.state is not StreamState.COMPLETED  # its driver may be let go
     planned = replace(planned, steady=is_done and not (writes.apply or writes.delete))
     if situation.claim is not None and not situation.stream.has_status:
-        found = checkpoint_found(situation.claim.name)
-        return replace(planned, events=(found, *planned.events))
+        event = checkpoint_found(situation.claim.name)
+        return replace(planned, events=(event, *planned.events))
     return planned
 
 
@@ -130,16 +130,16 @@ def unapplied(
 
 def _running(situation: Situation) -> Outcome:
     """What runs of a stream whose spec is applied."""
-    stream, wanted = situation.stream, situation.desired
-    if wanted.stream.spec.suspend:
+    stream, desired = situation.stream, situation.desired
+    if desired.stream.spec.suspend:
         return Outcome.of(assess_suspended(situation.pod, situation.now))
     if situation.stays_finished:
         driver = assess_finished(situation.pod)
     else:
-        driver = assess_driver(stream, wanted.pod_hash, situation.children, situation.now)
+        driver = assess_driver(stream, desired.pod_hash, situation.children, situation.now)
     rollout = stream.status.rollout
     if stream.given_up is not None and rollout is not None and rollout.failure is not None:
-        return Outcome.of(driver, rolled_back(rollout, wanted.spec_hash))
+        return Outcome.of(driver, rolled_back(rollout, desired.spec_hash))
     untaken = not_taken(situation)
     if untaken is not None and not driver.ready:  # what ails the query before is no news
         driver = Assessment(StreamState.STARTING, untaken.reason, untaken.message)

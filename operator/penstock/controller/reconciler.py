@@ -271,10 +271,10 @@ class Reconciler:
         source, known = content_hash([name, stream.manifest["spec"]]), self._known[key]
         if known.earlier is not None and known.earlier[0] == source:
             return replace(stream, desired=known.earlier[1], given_up=stream.desired)
-        found = await self._api.get(kinds.CONTROLLER_REVISION, key.namespace, name)
-        if found is None or not Object(found).is_owned_by(stream.uid):
+        record = await self._api.get(kinds.CONTROLLER_REVISION, key.namespace, name)
+        if record is None or not Object(record).is_owned_by(stream.uid):
             return stream
-        earlier = with_earlier_spec(stream.manifest, found)  # which has an image
+        earlier = with_earlier_spec(stream.manifest, record)  # which has an image
         parsed = await self._parse_anew(key, earlier, self._settings)
         if parsed.desired is None or controller_revision_name(parsed.desired) != name:
             return stream
@@ -311,8 +311,8 @@ class Reconciler:
         assert stream.desired is not None
         labels = {naming.LABEL_STREAM: key.name, naming.LABEL_COMPONENT: naming.COMPONENT_REVISION}
         try:
-            found = await self._api.list(kinds.CONTROLLER_REVISION, key.namespace, labels)
-            records = owned_by(stream.uid, map(ControllerRevision, found))
+            manifests = await self._api.list(kinds.CONTROLLER_REVISION, key.namespace, labels)
+            records = owned_by(stream.uid, map(ControllerRevision, manifests))
             record = rollout.record(stream.desired, records, named=bool(stream.image))
             if record is not None:
                 await self._api.apply(record, force=True)

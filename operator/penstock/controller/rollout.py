@@ -242,8 +242,8 @@ def record(
     others = max((it.revision for it in records if it.name != name), default=0)
     known = next((it for it in records if it.name == name), None)
     number = known.revision if known and known.revision > others else others + 1
-    wanted = with_applied_hash(controller_revision(newest, number, named=named))
-    return None if known is not None and up_to_date(wanted, known) else wanted
+    manifest = with_applied_hash(controller_revision(newest, number, named=named))
+    return None if known is not None and up_to_date(manifest, known) else manifest
 
 
 def forgotten(records: Sequence[ControllerRevision], written: str) -> tuple[Ref, ...]:

@@ -179,10 +179,12 @@ class Situation:
         """When the desired revision was applied; None if another one is."""
         desired = self.desired
         name = naming.config_name(desired.name, desired.pod_hash)
-        found = next((it for it in self.children.config_maps if it.name == name), None)
-        if found is None or at(found.manifest, "data", naming.SPEC_FILE) != desired.document:
+        config_map = next((it for it in self.children.config_maps if it.name == name), None)
+        if config_map is None:
             return None
-        return found.written_by(naming.FIELD_MANAGER) or found.created
+        if at(config_map.manifest, "data", naming.SPEC_FILE) != desired.document:
+            return None
+        return config_map.written_by(naming.FIELD_MANAGER) or config_map.created
 
     @cached_property
     def stays_finished(self) -> bool:
@@ -288,34 +290,34 @@ def _objects_of_previous_stream(
 def _needed(stream: ObservedStream, children: ObservedChildren) -> list[Object]:
     """The objects that the stream needs for itself; of an invalid spec, what may run."""
     desired = stream.desired
-    found: list[Object | None] = [children.stateful_set]
+    needed: list[Object | None] = [children.stateful_set]
     if desired is not None:
         spec = desired.stream.spec
         volume = spec.checkpoint.claimed_volume
-        found += [children.role, children.role_binding, *children.config_maps]
-        found += [children.service_account] if spec.service_account_name is None else []
-        found += [children.network_policy] if desired.settings.network_policies.enabled else []
-        found += [children.claim] if volume is not None and not volume.adopt else []
-    return [each for each in found if each is not None]
+        needed += [children.role, children.role_binding, *children.config_maps]
+        needed += [children.service_account] if spec.service_account_name is None else []
+        needed += [children.network_policy] if desired.settings.network_policies.enabled else []
+        needed += [children.claim] if volume is not None and not volume.adopt else []
+    return [each for each in needed if each is not None]
 
 
-def _is_foreign(found: Object, stream: ObservedStream) -> bool:
+def _is_foreign(observed: Object, stream: ObservedStream) -> bool:
     """Whether an object of the stream's names does not belong to it.
 
     Its own have its UID as an owner, or its label (a retained claim has no owner), or the operator
     has written them and somebody has removed both.
     """
-    is_labelled = found.labels.get(naming.LABEL_STREAM) == stream.name
-    is_ours = is_labelled or found.is_written_by(naming.FIELD_MANAGER)
-    return not (is_ours or found.is_owned_by(stream.uid))
+    is_labelled = observed.labels.get(naming.LABEL_STREAM) == stream.name
+    is_ours = is_labelled or observed.is_written_by(naming.FIELD_MANAGER)
+    return not (is_ours or observed.is_owned_by(stream.uid))
 
 
-def _without(found: Object, annotation: str = "") -> Manifest:
+def _without(observed: Object, annotation: str = "") -> Manifest:
     """An object without what each write of a report or a status changes."""
-    meta = mapping(found.manifest.get("metadata"))
-    others = {name: value for name, value in found.annotations.items() if name != annotation}
+    meta = mapping(observed.manifest.get("metadata"))
+    others = {name: value for name, value in observed.annotations.items() if name != annotation}
     kept = {name: meta[name] for name in meta if name not in ("resourceVersion", "managedFields")}
-    without = {**found.manifest, "metadata": {**kept, "annotations": others}}
-    if found.kind is kinds.STREAM:
+    without = {**observed.manifest, "metadata": {**kept, "annotations": others}}
+    if observed.kind is kinds.STREAM:
         without.pop("status", None)
     return without

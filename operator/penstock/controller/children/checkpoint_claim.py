@@ -36,38 +36,38 @@ def claim(desired: Revision) -> Manifest:
     return manifest
 
 
-def claim_as_allowed(asked: Manifest, found: Claim | None, *, begun: bool = True) -> Manifest:
+def claim_as_allowed(asked: Manifest, existing: Claim | None, *, begun: bool = True) -> Manifest:
     """The claim to apply: of an existing claim only the size may change, and only grow.
 
     The rest of an existing claim's spec is immutable. Server-side apply would try to remove a
     field that it once set, so the manifest repeats what the claim has. `begun` says that its
     checkpoint may have commits, so that where it began is settled.
     """
-    if found is None:
+    if existing is None:
         return asked
-    asked = with_start_of(asked, found, begun=begun)
+    asked = with_start_of(asked, existing, begun=begun)
     kept = ("accessModes", "storageClassName")
-    has = mapping(found.manifest.get("spec"))
+    has = mapping(existing.manifest.get("spec"))
     spec: Manifest = {field: has[field] for field in kept if field in has}
-    sizes = (found.requested, Claim(asked).requested)
+    sizes = (existing.requested, Claim(asked).requested)
     spec["resources"] = {"requests": {"storage": max(sizes, key=_amount)}}
     return {**asked, "spec": spec}
 
 
-def without_owner(found: Claim) -> Manifest:
+def without_owner(existing: Claim) -> Manifest:
     """The claim as it is, but so that it outlives its stream."""
-    labels = found.labels
+    labels = existing.labels
     bare = {
         "apiVersion": kinds.CLAIM.api_version,
         "kind": kinds.CLAIM.kind,
         "metadata": {
-            "name": found.name,
-            "namespace": found.namespace,
+            "name": existing.name,
+            "namespace": existing.namespace,
             "labels": {name: labels[name] for name in naming.OWN_LABELS if name in labels},
         },
         "spec": {"resources": {"requests": {}}},
     }
-    return claim_as_allowed(bare, found)
+    return claim_as_allowed(bare, existing)
 
 
 def _amount(quantity: Any) -> Decimal:
@@ -83,9 +83,9 @@ def first_start(desired: Revision) -> dict[str, str]:
     return {_ANNOTATION: _hash(desired)}
 
 
-def with_start_of(asked: Manifest, found: Object | None, *, begun: bool) -> Manifest:
+def with_start_of(asked: Manifest, existing: Object | None, *, begun: bool) -> Manifest:
     """The manifest with the start that was settled; `begun` says that it may be."""
-    start = found.annotations.get(_ANNOTATION) if found is not None else None
+    start = existing.annotations.get(_ANNOTATION) if existing is not None else None
     if start is None or not begun:
         return asked
     meta = asked["metadata"]
@@ -93,9 +93,9 @@ def with_start_of(asked: Manifest, found: Object | None, *, begun: bool) -> Mani
     return {**asked, "metadata": {**meta, "annotations": annotations}}
 
 
-def starts_elsewhere(desired: Revision, found: Object) -> bool:
+def starts_elsewhere(desired: Revision, existing: Object) -> bool:
     """Whether the spec says to start elsewhere than where the checkpoint began."""
-    began = found.annotations.get(_ANNOTATION)
+    began = existing.annotations.get(_ANNOTATION)
     return began is not None and began != _hash(desired)
 
 

@@ -38,36 +38,37 @@ def content_hash(value: Any) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def up_to_date(desired: Manifest, found: Object | None, settled: str | None = None) -> bool:
+def up_to_date(desired: Manifest, observed: Object | None, settled: str | None = None) -> bool:
     """Whether applying the manifest, which has its hash, would change nothing.
 
     `settled` is the hash of the manifest that was applied last, if nobody has changed the object
     since. That is certain, whatever the API server or a webhook made of the manifest. Comparing
     the fields is not: the server drops empty lists, for example. So it only saves an apply.
     """
-    if found is None or applied_hash(desired) != applied_hash(found.manifest):
+    if observed is None or applied_hash(desired) != applied_hash(observed.manifest):
         return False
-    return settled == applied_hash(desired) or contained(desired, found.manifest)
+    return settled == applied_hash(desired) or contained(desired, observed.manifest)
 
 
-def contained(desired: Any, found: Any, *, quantity: bool = False) -> bool:
-    """Whether `found` has every desired value; the server may have added others."""
+def contained(desired: Any, observed: Any, *, quantity: bool = False) -> bool:
+    """Whether `observed` has every desired value; the server may have added others."""
     if isinstance(desired, Mapping):
-        return isinstance(found, Mapping) and all(
-            key in found and contained(value, found[key], quantity=quantity or key in _QUANTITIES)
+        return isinstance(observed, Mapping) and all(
+            key in observed
+            and contained(value, observed[key], quantity=quantity or key in _QUANTITIES)
             for key, value in desired.items()
         )
     if isinstance(desired, list):
-        return isinstance(found, list) and _list_contained(desired, found)
+        return isinstance(observed, list) and _list_contained(desired, observed)
     if quantity:
-        return _same_amount(str(desired), str(found))
-    return bool(desired == found)
+        return _same_amount(str(desired), str(observed))
+    return bool(desired == observed)
 
 
-def _same_amount(desired: str, found: str) -> bool:
+def _same_amount(desired: str, observed: str) -> bool:
     """Whether two quantities are equal; text that is no quantity equals only itself."""
     try:
-        return desired == found or quantities.amount(desired) == quantities.amount(found)
+        return desired == observed or quantities.amount(desired) == quantities.amount(observed)
     except ValueError:
         return False
 
@@ -76,11 +77,11 @@ def _name(entry: Any) -> str:
     return text(at(entry, "name"))
 
 
-def _list_contained(desired: list[Any], found: list[Any]) -> bool:
+def _list_contained(desired: list[Any], observed: list[Any]) -> bool:
     if desired and all(_name(each) for each in desired):
         # Containers, variables, volumes: others may have added entries.
-        by_name = {_name(each): each for each in found}
+        by_name = {_name(each): each for each in observed}
         return all(contained(each, by_name.get(_name(each))) for each in desired)
-    return len(desired) == len(found) and all(
-        contained(one, other) for one, other in zip(desired, found, strict=True)
+    return len(desired) == len(observed) and all(
+        contained(one, other) for one, other in zip(desired, observed, strict=True)
     )

@@ -22,19 +22,19 @@ _USERS = ("runAsUser", "runAsGroup", "fsGroup")
 
 
 def driver_stateful_set(
-    desired: Revision, found: Claim | None = None, *, let_go: bool = False
+    desired: Revision, claim: Claim | None = None, *, let_go: bool = False
 ) -> Manifest:
     """The StatefulSet that runs at most one driver, even if a node is lost; none if suspended, or
     if the driver is `let_go`, because its query has finished.
 
-    `found` is the claim of the checkpoint if it exists.
+    `claim` is the claim of the checkpoint if it exists.
 
     Under the policy OrderedReady the StatefulSet controller would wait for a broken pod to become
     ready before it replaces it, which is forever. Hence Parallel.
     """
     name = naming.driver_name(desired.name)
     spec = desired.stream.spec
-    template = merge_pod_template(spec.driver.pod_template, _pod(desired, found))
+    template = merge_pod_template(spec.driver.pod_template, _pod(desired, claim))
     annotations = {_ANNOTATION_TEMPLATE: content_hash(template)[:16]}
     if let_go and not spec.suspend:
         annotations[naming.ANNOTATION_FINISHED] = "true"
@@ -56,42 +56,42 @@ def driver_stateful_set(
     }
 
 
-def is_of_another_operator(wanted: Manifest, found: StatefulSet) -> bool:
+def is_of_another_operator(built: Manifest, observed: StatefulSet) -> bool:
     """Whether another version of the operator, or one with other settings, has applied it.
 
     Then the pod template stays while the pod runs: an upgrade of the operator restarts no driver. A
     new hash, a new StatefulSet or a new pod gets this version's template.
     """
-    ours = StatefulSet(wanted)
-    theirs = found.annotations.get(_ANNOTATION_TEMPLATE)
+    ours = StatefulSet(built)
+    theirs = observed.annotations.get(_ANNOTATION_TEMPLATE)
     is_another = theirs not in (None, ours.annotations[_ANNOTATION_TEMPLATE])
-    return ours.pod_hash == found.pod_hash and is_another
+    return ours.pod_hash == observed.pod_hash and is_another
 
 
-def with_template_of(wanted: Manifest, found: StatefulSet) -> Manifest:
+def with_template_of(built: Manifest, observed: StatefulSet) -> Manifest:
     """The StatefulSet with the pod template that runs; the rest of it is still looked after."""
-    theirs = {_ANNOTATION_TEMPLATE: found.annotations[_ANNOTATION_TEMPLATE]}
-    meta = wanted["metadata"]
+    theirs = {_ANNOTATION_TEMPLATE: observed.annotations[_ANNOTATION_TEMPLATE]}
+    meta = built["metadata"]
     return {
-        **wanted,
+        **built,
         "metadata": {**meta, "annotations": {**meta["annotations"], **theirs}},
-        "spec": {**wanted["spec"], "template": found.template},
+        "spec": {**built["spec"], "template": observed.template},
     }
 
 
-def scaled_to_zero(found: StatefulSet) -> Manifest:
+def scaled_to_zero(observed: StatefulSet) -> Manifest:
     """The StatefulSet as it is, but without a driver: for a stream whose spec cannot be applied."""
-    meta = found.manifest["metadata"]
+    meta = observed.manifest["metadata"]
     kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
     return {
         "apiVersion": kinds.STATEFUL_SET.api_version,
         "kind": kinds.STATEFUL_SET.kind,
         "metadata": {name: meta[name] for name in kept if name in meta},
-        "spec": {**found.manifest["spec"], "replicas": 0},
+        "spec": {**observed.manifest["spec"], "replicas": 0},
     }
 
 
-def _pod(desired: Revision, found: Claim | None) -> Manifest:
+def _pod(desired: Revision, claim: Claim | None) -> Manifest:
     location = desired.checkpoint_location
     return {
         "metadata": {
@@ -101,11 +101,11 @@ def _pod(desired: Revision, found: Claim | None) -> Manifest:
                 **({naming.ANNOTATION_CHECKPOINT: location} if location else {}),
             },
         },
-        "spec": _pod_spec(desired, found),
+        "spec": _pod_spec(desired, claim),
     }
 
 
-def _pod_spec(desired: Revision, found: Claim | None) -> Manifest:
+def _pod_spec(desired: Revision, claim: Claim | None) -> Manifest:
     spec = desired.stream.spec
     pull_secrets = [{"name": each.name} for each in spec.image_pull_secrets]
     return {
@@ -123,7 +123,7 @@ def _pod_spec(desired: Revision, found: Claim | None) -> Manifest:
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(desired, found)],
+        "containers": [_container(desired, claim)],
         "volumes": [
             {
                 "name": "spec",
@@ -171,7 +171,7 @@ def _python_mounts(desired: Revision) -> list[Manifest]:
     return [{"name": "python", "mountPath": path, "readOnly": True}]
 
 
-def _container(desired: Revision, found: Claim | None) -> Manifest:
+def _container(desired: Revision, claim: Claim | None) -> Manifest:
     return {
         "name": naming.DRIVER_CONTAINER,
         "image": desired.image,
@@ -182,7 +182,7 @@ def _container(desired: Revision, found: Claim | None) -> Manifest:
             {"name": naming.ENV_POD_HASH, "value": desired.pod_hash},
             *_pod_uid(desired),
             # Never of a claim of Penstock's own, which is ReadWriteOnce.
-            *_flag(naming.ENV_SHARED_CHECKPOINT, found is not None and found.shared),
+            *_flag(naming.ENV_SHARED_CHECKPOINT, claim is not None and claim.shared),
             *_flag(naming.ENV_ANY_USER, not desired.settings.fixed_user),
             *_stream_defaults(desired),
         ],

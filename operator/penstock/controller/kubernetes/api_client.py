@@ -152,13 +152,13 @@ class KubernetesApiClient:
             "labelSelector": rest.selector(labels),
             "fieldSelector": rest.selector(fields or {}),
         }
-        found, read = list[Manifest](), 0
+        manifests, read = list[Manifest](), 0
         async for page, _, size in self._pages(kind, namespace, query):
             read += size
-            found += page if read <= _LIST_BYTES else map(stub, page)
-            if len(found) >= _LONGEST_LIST:
+            manifests += page if read <= _LIST_BYTES else map(stub, page)
+            if len(manifests) >= _LONGEST_LIST:
                 break
-        return found
+        return manifests
 
     async def pages(
         self, kind: Kind, namespace: str, selector: str
@@ -225,12 +225,12 @@ class KubernetesApiClient:
         try:
             async for line in _lines(response.response.content):
                 event = rest.parse(line)
-                found = mapping(event.get("object"))
+                manifest = mapping(event.get("object"))
                 if event.get("type") == "ERROR":
-                    raise rest.refusal(count(found.get("code")), None, json.dumps(found))
+                    raise rest.refusal(count(manifest.get("code")), None, json.dumps(manifest))
                 if len(line) > SMALL_BYTES:
-                    found = bounded(dict(found), is_stream=kind == STREAM)
-                yield text(event.get("type")), dict(found)
+                    manifest = bounded(dict(manifest), is_stream=kind == STREAM)
+                yield text(event.get("type")), dict(manifest)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise rest.unreachable(error) from error
         finally:

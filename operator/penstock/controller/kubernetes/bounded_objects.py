@@ -50,18 +50,18 @@ def _slim_entry(entry: Manifest) -> Manifest:
 
 def bounded(manifest: Manifest, *, is_stream: bool = False) -> Manifest:
     """The object, or what is read of it if it is too large: never more than some 512 KiB."""
-    found = _without_large_annotations(slim(manifest))
-    if is_stream and (size := spec_size.measure(found.get("spec"))) > spec_size.MOST_BYTES:
-        found = {**found, "spec": _small(found.get("spec"), _OF_SPEC), SPEC_BYTES: size}
-    return found if spec_size.measure(found) <= _MOST_BYTES else stub(found)
+    slimmed = _without_large_annotations(slim(manifest))
+    if is_stream and (size := spec_size.measure(slimmed.get("spec"))) > spec_size.MOST_BYTES:
+        slimmed = {**slimmed, "spec": _small(slimmed.get("spec"), _OF_SPEC), SPEC_BYTES: size}
+    return slimmed if spec_size.measure(slimmed) <= _MOST_BYTES else stub(slimmed)
 
 
 def stub(manifest: Manifest) -> Manifest:
     """What an object is, without what is in it."""
-    found, meta = slim(manifest), mapping(manifest.get("metadata"))
-    own = {name: found[name] for name in ("apiVersion", "kind", SPEC_BYTES) if name in found}
-    if SPEC_BYTES in found:
-        own["spec"] = found["spec"]
+    slimmed, meta = slim(manifest), mapping(manifest.get("metadata"))
+    own = {name: slimmed[name] for name in ("apiVersion", "kind", SPEC_BYTES) if name in slimmed}
+    if SPEC_BYTES in slimmed:
+        own["spec"] = slimmed["spec"]
     kept = _small({**meta, "managedFields": []}, _OF_METADATA)
     for name in ("labels", "annotations"):
         kept[name] = {
@@ -69,7 +69,7 @@ def stub(manifest: Manifest) -> Manifest:
             for key, value in _first(mapping(meta.get(name))).items()
             if spec_size.measure(value) <= _SMALL_VALUE
         }
-    managed = at(found, "metadata", "managedFields")
+    managed = at(slimmed, "metadata", "managedFields")
     if isinstance(managed, list):
         kept["managedFields"] = managed[-_MANY:]
     return {**own, "metadata": kept}

@@ -170,12 +170,12 @@ class BoundedLeaseLock(LeaseLock):  # type: ignore[misc]
         self, name: str, namespace: str
     ) -> tuple[bool, LeaderElectionRecord | Exception | None]:
         """The record in the Lease. It ends the term if another process holds the Lease."""
-        found, record = await self._answer(
+        exists, record = await self._answer(
             super().get(name, namespace), (False, ApiException(reason="the API server is away"))
         )
-        if found:
+        if exists:
             self._observe(record)
-        return found, record
+        return exists, record
 
     async def create(
         self, name: str, namespace: str, election_record: LeaderElectionRecord

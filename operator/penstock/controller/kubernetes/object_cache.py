@@ -164,40 +164,42 @@ class ObjectCache:
             self._unshown[stream.key] = (written, self._monotonic())
 
     def _take(self, manifest: Manifest, *, listed: bool = False) -> Key | None:
-        found, kind = Object(manifest), kind_of(manifest)
-        held = self._held[kind].get(found.key)
-        if held is not None and held.uid == found.uid:
-            known = held.version == found.version
-            if known or not (listed or is_newer(found.version, held.version)):
+        observed, kind = Object(manifest), kind_of(manifest)
+        held = self._held[kind].get(observed.key)
+        if held is not None and held.uid == observed.uid:
+            known = held.version == observed.version
+            if known or not (listed or is_newer(observed.version, held.version)):
                 return None
         # What may fail comes before what is held is dropped.
-        stream = _stream_of(found)
-        image = StreamImage.of(found) if kind is kinds.STREAM else None
+        stream = _stream_of(observed)
+        image = StreamImage.of(observed) if kind is kinds.STREAM else None
         intent = None
         if kind is kinds.STREAM:  # the generation stands for the spec
-            intent = hash((found.generation, str(found.labels), str(found.annotations)))
+            intent = hash((observed.generation, str(observed.labels), str(observed.annotations)))
         packed: bytes | None = _packed(manifest)
-        self._drop(kind, found.key)
+        self._drop(kind, observed.key)
         size = len(packed or b"")
-        if self._bytes[found.namespace] + size > _NAMESPACE_BYTES:
+        if self._bytes[observed.namespace] + size > _NAMESPACE_BYTES:
             packed = None
         else:
-            self._bytes[found.namespace] += size
-        self._held[kind][found.key] = _Held(found.uid, found.version, packed, stream, image, intent)
+            self._bytes[observed.namespace] += size
+        self._held[kind][observed.key] = _Held(
+            observed.uid, observed.version, packed, stream, image, intent
+        )
         if stream is not None:
-            self._of_stream[kind, stream].add(found.key)
+            self._of_stream[kind, stream].add(observed.key)
         return stream
 
     def remove(self, manifest: Manifest) -> Key | None:
         """Forgets an object that is gone, or no longer has its labels; returns its stream's key."""
-        found, kind = Object(manifest), kind_of(manifest)
-        held = self._held[kind].get(found.key)
-        if held is not None and held.uid == found.uid:
-            self._drop(kind, found.key)
+        removed, kind = Object(manifest), kind_of(manifest)
+        held = self._held[kind].get(removed.key)
+        if held is not None and held.uid == removed.uid:
+            self._drop(kind, removed.key)
         if kind is kinds.STREAM:
-            self._unshown.pop(found.key, None)
-            self._answers.pop((kind, found.key), None)
-        return _stream_of(found)
+            self._unshown.pop(removed.key, None)
+            self._answers.pop((kind, removed.key), None)
+        return _stream_of(removed)
 
     def retain(self, kind: Kind, namespace: str, listed: Iterable[Key]) -> Sequence[Key]:
         """Forgets what a whole list (of all namespaces if empty) has not; returns the streams."""
@@ -215,14 +217,14 @@ class ObjectCache:
 
         What the watch has shown after the one that was `seen` stays.
         """
-        found = Object(seen)
-        held = self._held[kinds.STREAM].get(found.key)
-        if held is not None and held.uid != found.uid:
+        stream = Object(seen)
+        held = self._held[kinds.STREAM].get(stream.key)
+        if held is not None and held.uid != stream.uid:
             return
-        if held is not None and is_newer(held.version, found.version):
+        if held is not None and is_newer(held.version, stream.version):
             return
-        self._drop(kinds.STREAM, found.key)
-        self._unshown.pop(found.key, None)
+        self._drop(kinds.STREAM, stream.key)
+        self._unshown.pop(stream.key, None)
 
     def _drop(self, kind: Kind, key: Key) -> None:
         self._answers.pop((kind, key), None)
@@ -236,11 +238,11 @@ class ObjectCache:
                 del self._of_stream[kind, held.stream]
 
 
-def _stream_of(found: Object) -> Key | None:
-    if found.kind is kinds.STREAM:
-        return found.key
-    name = found.labels.get(naming.LABEL_STREAM)
-    return Key(found.namespace, name) if name is not None else None
+def _stream_of(observed: Object) -> Key | None:
+    if observed.kind is kinds.STREAM:
+        return observed.key
+    name = observed.labels.get(naming.LABEL_STREAM)
+    return Key(observed.namespace, name) if name is not None else None
 
 
 def _is_soon_old(answer: Manifest | None) -> bool:

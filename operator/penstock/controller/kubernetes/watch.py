@@ -107,13 +107,13 @@ class Watch:
     async def _follow(self) -> None:
         """Takes the changes after the version, until the answer ends."""
         events = self._api.events(self.kind, self._namespace, self._selector, self._version)
-        async for change, found in events:
+        async for change, manifest in events:
             self._heard, self._failures = time.monotonic(), 0
             if change in ("ADDED", "MODIFIED"):
-                self._changed(self._shown.put(found))
+                self._changed(self._shown.put(manifest))
             elif change == "DELETED":
-                self._changed(self._shown.remove(found))
-            self._version = text(at(found, "metadata", "resourceVersion")) or self._version
+                self._changed(self._shown.remove(manifest))
+            self._version = text(at(manifest, "metadata", "resourceVersion")) or self._version
 
     def _changed(self, key: Key | None) -> None:
         if key is not None:

@@ -59,21 +59,21 @@ def failed_conditions(
     """
     before = {each.type: each for each in stream.status.conditions}
     stalled = before.get("Stalled")
-    found: dict[str, Condition] = {}
+    updated: dict[str, Condition] = {}
 
     def put(kind: str, status: _Status) -> None:
         content = (_FAILED, message) if status != "False" or kind == "Reconciling" else _NOT_STALLED
-        found[kind] = _condition(stream, now, kind, status, *content, of_earlier_spec=True)
+        updated[kind] = _condition(stream, now, kind, status, *content, of_earlier_spec=True)
 
     was_stalled = stalled is not None and stalled.status == "True"
     put("Reconciling", "False" if was_stalled or now - since >= PROGRESS_DEADLINE else "True")
     if not was_stalled or (stalled is not None and stalled.reason == _FAILED):
-        put("Stalled", "False" if found["Reconciling"].status == "True" else "True")
+        put("Stalled", "False" if updated["Reconciling"].status == "True" else "True")
     if "Ready" not in before or now - since >= _UNKNOWN_AFTER:
         put("Ready", "Unknown")
     if "Warning" not in before:
         put("Warning", "Unknown")
-    return [found.get(kind) or before[kind] for kind in _KINDS]
+    return [updated.get(kind) or before[kind] for kind in _KINDS]
 
 
 def reports_contest(before: StreamStatus, after: StreamStatus) -> bool:

@@ -49,13 +49,13 @@ def plan_status(
     pod: DriverPod | None,
     now: datetime,
     warnings: tuple[Problem, ...] = (),
-    wanted: WantedDriver = ANY_DRIVER,
+    wanted_driver: WantedDriver = ANY_DRIVER,
     rollout: Rollout | None = None,
 ) -> StatusUpdate:
     """The status that follows from an outcome; unchanged where only numbers moved just now."""
     effective = _effective(stream.status, stream.desired, pod)
     before = _of_this_checkpoint(stream.status, effective)
-    history = update_history(before, pod, wanted)
+    history = update_history(before, pod, wanted_driver)
     report = pod.report if pod is not None and pod.started else None
     committed, omitted = _committed_offsets(before, stream.desired, report)
     restarting = outcome.state is StreamState.RESTARTING

@@ -41,7 +41,7 @@ class RestartHistory:
 
 
 def update_history(
-    before: StreamStatus, pod: DriverPod | None, wanted: WantedDriver = ANY_DRIVER
+    before: StreamStatus, pod: DriverPod | None, wanted_driver: WantedDriver = ANY_DRIVER
 ) -> RestartHistory:
     """The history of the status, with what the driver's pod shows added to it.
 
@@ -51,10 +51,10 @@ def update_history(
     restarts, counted = before.restarts or Restarts(), before.internal
     if counted is not None:
         counted = counted.model_copy(
-            update={"replaced_on_purpose": _replaced_on_purpose(counted, pod, wanted)}
+            update={"replaced_on_purpose": _replaced_on_purpose(counted, pod, wanted_driver)}
         )
     if pod is None:
-        counted = None if wanted.stopped else counted
+        counted = None if wanted_driver.stopped else counted
         return RestartHistory(restarts, counted, before.last_failure)
     new_pod = counted is None or counted.driver_pod_uid != pod.uid
     replaced = (

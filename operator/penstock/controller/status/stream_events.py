@@ -34,16 +34,16 @@ class StreamEvent:
 
 def stream_events(before: StreamStatus, after: StreamStatus) -> tuple[StreamEvent, ...]:
     """The events for the change from one status to another."""
-    found = _restarts(before, after)
+    events = _restarts(before, after)
     if _replaces_pod(before, after):
-        found.append(_from_condition("Warning", after, "Ready"))
+        events.append(_from_condition("Warning", after, "Ready"))
     if _is_new(before, after, "Stalled"):
-        found.append(_from_condition("Warning", after, "Stalled"))
-    elif holds(after, "Ready") != holds(before, "Ready") and not found:
-        found.append(_from_condition("Warning" if _fails(after) else "Normal", after, "Ready"))
+        events.append(_from_condition("Warning", after, "Stalled"))
+    elif holds(after, "Ready") != holds(before, "Ready") and not events:
+        events.append(_from_condition("Warning" if _fails(after) else "Normal", after, "Ready"))
     if _is_new(before, after, "Warning"):
-        found.append(_from_condition("Warning", after, "Warning"))
-    return (*found, *_repaired(before, after), *_without_records(before, after))
+        events.append(_from_condition("Warning", after, "Warning"))
+    return (*events, *_repaired(before, after), *_without_records(before, after))
 
 
 def _replaces_pod(before: StreamStatus, after: StreamStatus) -> bool:
@@ -108,7 +108,7 @@ def _cut(text: str, size: int) -> str:
 
 
 def _restarts(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:
-    found: list[StreamEvent] = []
+    events: list[StreamEvent] = []
     why = f": {after.last_failure.message}" if after.last_failure else ""
     for level, reason, what in (
         ("query", "QueryRestarted", "The query was restarted from its checkpoint"),
@@ -116,8 +116,8 @@ def _restarts(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:
         ("pod", "DriverPodReplaced", "The driver's pod was replaced"),
     ):
         if _count(after, level) > _count(before, level):
-            found.append(StreamEvent("Warning", reason, f"{what}{why}"))
-    return found
+            events.append(StreamEvent("Warning", reason, f"{what}{why}"))
+    return events
 
 
 def _repaired(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:

@@ -28,7 +28,7 @@ def generation_folder(number: object) -> str:
 def by_number(folders: Iterable[str]) -> dict[int, str]:
     """The folders with a generation of the checkpoint, whose names end so, by number."""
     numbered = ((_GENERATION.search(folder), folder) for folder in folders)
-    return {int(found[1]): folder for found, folder in numbered if found is not None}
+    return {int(match[1]): folder for match, folder in numbered if match is not None}
 
 
 def unknown_uid() -> str:
@@ -104,8 +104,8 @@ class LocalEnvironment:
 
 def _by_number(checkpoint: Path, pattern: str) -> dict[int, Path]:
     """The generations beside the first one whose names match a pattern."""
-    found = by_number(path.name for path in checkpoint.parent.glob(pattern))
-    return {number: checkpoint.with_name(name) for number, name in found.items()}
+    names = by_number(path.name for path in checkpoint.parent.glob(pattern))
+    return {number: checkpoint.with_name(name) for number, name in names.items()}
 
 
 Environment = PodEnvironment | LocalEnvironment

@@ -108,11 +108,11 @@ def _judge(chain: Sequence[ExceptionInfo], fields: Collection[SchemaField]) -> F
     if not chain:
         return Failure("Unknown", "The query failed without an exception.")
     in_task = any(exception.in_task for exception in chain)
-    found = _missing_target(chain) or _python_without_a_record(chain) or _differing_clocks(chain)
-    if found is None and in_task:
-        found = _malformed(chain, fields)
-    if found:
-        return found
+    failure = _missing_target(chain) or _python_without_a_record(chain) or _differing_clocks(chain)
+    if failure is None and in_task:
+        failure = _malformed(chain, fields)
+    if failure:
+        return failure
     for find_rule in (_specific_rule, _general_rule, _last_rule):
         for exception in reversed(chain):
             if rule := find_rule(exception, in_task):

@@ -59,8 +59,8 @@ def why_malformed(
     if not any((info.condition or "").startswith(MALFORMED) for info in chain):
         return None
     for info in reversed(chain):
-        if found := _why(info, fields):
-            return found
+        if why := _why(info, fields):
+            return why
     return "it is not what the schema says"
 
 
@@ -71,8 +71,8 @@ def _why(info: ExceptionInfo, fields: Collection[SchemaField]) -> str | None:
     field = f"the field {name}" if name in {each.name for each in fields} else "a value"
     match condition:
         case "CANNOT_PARSE_JSON_FIELD":
-            found = _TOKENS.get(given.get("jsonType", ""), "something else")
-            return f"{field} is {found}, and the schema says {_type(given.get('dataType', ''))}"
+            token = _TOKENS.get(given.get("jsonType", ""), "something else")
+            return f"{field} is {token}, and the schema says {_type(given.get('dataType', ''))}"
         case "CANNOT_PARSE_STRING_AS_DATATYPE":
             expected = _type(given.get("targetType", "").removesuffix("Type"))
             return f"{field} is text in quotes, and the schema says {expected}"

@@ -102,8 +102,8 @@ def read_traceback(text: str) -> RaisedInPython | None:
             raised = _CLASS.match(line)
             message = line.partition(": ")[2]
             return RaisedInPython(raised[0] if raised else "", message, tuple(frames))
-        if found := _FRAME.match(line):
-            frames.append(Frame(found[1], found[2], found[3], code=""))
+        if match := _FRAME.match(line):
+            frames.append(Frame(match[1], match[2], match[3], code=""))
         elif frames and not frames[-1].code:
             last = frames.pop()
             frames.append(Frame(last.file, last.line, last.function, code=line.strip()))

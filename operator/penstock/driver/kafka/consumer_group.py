@@ -91,14 +91,14 @@ class ConsumerGroup:
 
     def _show(self, source: KafkaSource, group: str) -> None:
         now = time.monotonic()
-        offsets, again = committable(self._offsets()), now >= self._again_at
-        if not offsets or (offsets == self._shown and not again):
+        offsets, is_check_due = committable(self._offsets()), now >= self._again_at
+        if not offsets or (offsets == self._shown and not is_check_due):
             return
         if self._admin is None:
             self._admin = Admin(self._jvm.gateway, source, self._secrets)
-        if again:
-            found = self._admin.group_notes(group) if self._shown else {}
-            if has_others(found, self._shown, self._stream):
+        if is_check_due:
+            notes = self._admin.group_notes(group) if self._shown else {}
+            if has_others(notes, self._shown, self._stream):
                 self._others_until = now + OTHERS_SECONDS
             self._again_at = now + AGAIN_SECONDS
         self._admin.commit_to_group(group, offsets, self._stream)
@@ -127,13 +127,13 @@ def committable(offsets: tuple[Offsets, Offsets] | None) -> Offsets:
     }
 
 
-def has_others(found: Mapping[tuple[str, int], str], shown: Offsets, stream: str) -> bool:
+def has_others(notes: Mapping[tuple[str, int], str], shown: Offsets, stream: str) -> bool:
     """Whether somebody else has committed to the group since the stream did.
 
-    `found` are the notes at the group's offsets, `shown` the offsets that the stream committed.
+    `notes` are the notes at the group's offsets, `shown` the offsets that the stream committed.
     """
     return any(
-        found.get((topic, number), stream) != stream for topic in shown for number in shown[topic]
+        notes.get((topic, number), stream) != stream for topic in shown for number in shown[topic]
     )
 
 

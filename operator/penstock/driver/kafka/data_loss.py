@@ -75,8 +75,9 @@ def find_losses(
     """
     losses = []
     for topic, offsets in sorted(committed.items()):
-        found = [_loss(topic, n, at, known_ids.get(topic), snapshot) for n, at in offsets.items()]
-        losses += [loss for loss in found if loss is not None]
+        known_id = known_ids.get(topic)
+        of_topic = [_loss(topic, n, at, known_id, snapshot) for n, at in offsets.items()]
+        losses += [loss for loss in of_topic if loss is not None]
         if whole:
             losses += [_deleted(topic, *late) for late in _begun_late(offsets, snapshot, topic)]
     return sorted(losses, key=lambda loss: (loss.topic, loss.partition))

@@ -47,7 +47,7 @@ def held(before: Holds, newest: Offsets, log_ends: Offsets, now: float) -> Holds
     >>> held(first, {"in": {0: 60}}, {"in": {0: 1051}}, now=20.0)
     {('in', 0): Hold(offset=60, records=991, since=20.0)}
     """
-    found = {}
+    holds = {}
     for topic, ends in log_ends.items():
         for number, end in ends.items():
             stable = newest[topic][number]
@@ -55,8 +55,8 @@ def held(before: Holds, newest: Offsets, log_ends: Offsets, now: float) -> Holds
                 earlier = before.get((topic, number))
                 stands = earlier is not None and earlier.offset == stable
                 since = earlier.since if earlier is not None and stands else now
-                found[topic, number] = Hold(stable, end - stable, since)
-    return found
+                holds[topic, number] = Hold(stable, end - stable, since)
+    return holds
 
 
 def records(holds: Holds) -> int:

@@ -62,8 +62,8 @@ class FirstLook:
         FirstLook(named=['a', 'b'], offsets={}, ids={})
         """
         new = [name for name in later.named if name not in self.named]
-        found = {topic: of for topic, of in later.offsets.items() if topic not in self.named}
-        return FirstLook([*self.named, *new], {**found, **self.offsets}, {**later.ids, **self.ids})
+        newer = {topic: of for topic, of in later.offsets.items() if topic not in self.named}
+        return FirstLook([*self.named, *new], {**newer, **self.offsets}, {**later.ids, **self.ids})
 
     def beginning(
         self, pattern: str | None, ids: Mapping[str, str], earliest: Offsets, newest: Offsets

@@ -48,14 +48,16 @@ def choose(
     >>> chosen.by_topic, chosen.left_out
     ({'in': [0, 1]}, 1)
     """
-    wanted = size(count, spec)
-    if isinstance(wanted, Size):
-        return ChosenPartitions(by_topic, wanted)
+    needed = size(count, spec)
+    if isinstance(needed, Size):
+        return ChosenPartitions(by_topic, needed)
     if not spec.trigger.mode.has_long_running_tasks:
         # Its tasks take turns, so fewer cores only make it slower.
-        fewer = Size(count, wanted.max_executors, spec.executor.cores)
-        slower = f"The query runs with {fewer.cores} cores for {count} partitions: {wanted}."
-        return ChosenPartitions(by_topic, fewer, warning=Failure(TOO_FEW_EXECUTORS_ALLOWED, slower))
+        fewer = Size(count, needed.max_executors, spec.executor.cores)
+        slower = f"The query runs with {fewer.cores} cores for {count} partitions: {needed}."
+        return ChosenPartitions(
+            by_topic, fewer, warning=Failure(TOO_FEW_EXECUTORS_ALLOWED, slower)
+        )
     known = {
         topic: common
         for topic, numbers in (by_topic or {}).items()
@@ -64,10 +66,10 @@ def choose(
     reading = sum(map(len, known.values()))
     fewer_partitions = size(reading, spec)
     if not known or not isinstance(fewer_partitions, Size):
-        raise DriverError(Failure(TOO_FEW_EXECUTORS_ALLOWED, str(wanted), permanent=True))
+        raise DriverError(Failure(TOO_FEW_EXECUTORS_ALLOWED, str(needed), permanent=True))
     waiting = (
         f"The query reads {reading} of {count} partitions. The other {count - reading} wait for "
-        f"cores, and are then read from their first record: {wanted}."
+        f"cores, and are then read from their first record: {needed}."
     )
     return ChosenPartitions(
         known, fewer_partitions, count - reading, Failure(TOO_FEW_EXECUTORS_ALLOWED, waiting)

@@ -32,17 +32,17 @@ def check_pod(servers: Sequence[str], volume: str = naming.CHECKPOINT_DIR) -> Po
 def _check_broker(server: str) -> BrokerCheck:
     host, _, port = server.rpartition("://")[2].rpartition(":")
     try:
-        found = _resolve(host.strip("[]"), port)
+        addresses = _resolve(host.strip("[]"), port)
     except TimeoutError:
         return BrokerCheck(server, Reach.NAME_SERVER_SILENT)
     except socket.gaierror as error:
         silent = error.errno in (socket.EAI_AGAIN, socket.EAI_FAIL)
         return BrokerCheck(server, Reach.NAME_SERVER_SILENT if silent else Reach.NAME_UNKNOWN)
-    outcomes = [_connect(address) for address in found]
+    outcomes = [_connect(address) for address in addresses]
     # One address that answers is enough; a refusal says more than silence.
     order = (Reach.CONNECTED, Reach.REFUSED, Reach.NO_ANSWER)
     best = min(outcomes, key=order.index, default=Reach.NAME_UNKNOWN)
-    return BrokerCheck(server, best, tuple(str(address[0]) for address in found))
+    return BrokerCheck(server, best, tuple(str(address[0]) for address in addresses))
 
 
 def _resolve(host: str, port: str) -> list[tuple[str, int]]:
@@ -50,10 +50,10 @@ def _resolve(host: str, port: str) -> list[tuple[str, int]]:
     pool = concurrent.futures.ThreadPoolExecutor(1)
     try:
         asked = pool.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-        found = asked.result(_NAME_SECONDS)
+        answers = asked.result(_NAME_SECONDS)
     finally:
         pool.shutdown(wait=False)
-    return list(dict.fromkeys((str(address[4][0]), int(address[4][1])) for address in found))
+    return list(dict.fromkeys((str(address[4][0]), int(address[4][1])) for address in answers))
 
 
 def _connect(address: tuple[str, int]) -> Reach:
@@ -69,10 +69,10 @@ def _connect(address: tuple[str, int]) -> Reach:
 def _volume(path: str) -> tuple[int, int]:
     """The size of a volume, and how much of it is used, in bytes; zeros if it cannot be read."""
     try:
-        found = os.statvfs(path)
+        stats = os.statvfs(path)
     except OSError:
         return 0, 0
-    return found.f_blocks * found.f_frsize, (found.f_blocks - found.f_bfree) * found.f_frsize
+    return stats.f_blocks * stats.f_frsize, (stats.f_blocks - stats.f_bfree) * stats.f_frsize
 
 
 if __name__ == "__main__":

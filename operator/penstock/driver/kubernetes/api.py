@@ -84,8 +84,8 @@ class Api:
 
     def document(self, config_map: str) -> str | None:
         """The document for drivers in this ConfigMap; None if it has none."""
-        found = self._call("GET", kinds.CONFIG_MAP, config_map)  # as it is, whatever a cache has
-        document = at(found, "data", naming.SPEC_FILE)
+        manifest = self._call("GET", kinds.CONFIG_MAP, config_map)  # as it is, whatever a cache has
+        document = at(manifest, "data", naming.SPEC_FILE)
         return document if isinstance(document, str) else None
 
     def annotate(self, pod: str, annotation: str, value: str) -> None:

@@ -104,9 +104,10 @@ class BatchReader:
         """The batches since the last call, also of queries that have ended; none if continuous."""
         # `running` first: the query before it has been kept by then, and is read before it.
         queries = [self._ended.popleft() for _ in range(len(self._ended))]
-        found = [self._of(query) for query in (*queries, running) if query is not None]
+        by_query = [self._of(query) for query in (*queries, running) if query is not None]
         return NewBatches(
-            [batch for new in found for batch in new.batches], sum(new.missed for new in found)
+            [batch for new in by_query for batch in new.batches],
+            sum(new.missed for new in by_query),
         )
 
     def _of(self, query: StreamingQuery) -> NewBatches:

@@ -84,10 +84,10 @@ class _Jobs:
     def _look(self) -> None:
         now, tracker = time.monotonic(), self._context.statusTracker()
         for job in tracker.getJobIdsForGroup(self._group):
-            found = tracker.getJobInfo(job)
-            if found is None or found.status != "RUNNING":
+            info = tracker.getJobInfo(job)
+            if info is None or info.status != "RUNNING":
                 continue
-            stages = [tracker.getStageInfo(stage) for stage in found.stageIds]
+            stages = [tracker.getStageInfo(stage) for stage in info.stageIds]
             works = any(stage is not None and stage.numActiveTasks > 0 for stage in stages)
             worked_at = now if works else self._worked_at.get(job, now)
             self._worked_at[job] = worked_at

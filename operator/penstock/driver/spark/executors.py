@@ -76,10 +76,10 @@ class MemoryKills:
     def new(self, spark_context: Any) -> Failure | None:
         """A warning about those that were not reported before; None if there are none."""
         session = spark_context._jsc.sc().startTime()
-        found = spark_context._jsc.sc().statusStore().executorList(False)
+        summaries = spark_context._jsc.sc().statusStore().executorList(False)
         ended = {
             str(summary.id()): _remove_reason(summary)
-            for summary in (found.apply(i) for i in range(found.length()))
+            for summary in (summaries.apply(i) for i in range(summaries.length()))
             if not summary.isActive() and (session, str(summary.id())) not in self._reported
         }
         for pattern, what in _MEMORY_ENDS.items():

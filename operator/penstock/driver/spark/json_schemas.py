@@ -21,16 +21,16 @@ def fields_of(frame: DataFrame) -> frozenset[SchemaField]:
     pattern = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.JSON_TO_STRUCT()
     java: Any = frame._jdf
     left = [java.queryExecution().analyzed()]
-    found: set[SchemaField] = set()
+    fields: set[SchemaField] = set()
     while left:
         node = left.pop()
         if not node.containsPattern(pattern):
             continue
         if node.getClass().getSimpleName() == "JsonToStructs":
             field = {"name": "", "type": json.loads(node.schema().json()), "nullable": True}
-            found |= set(_fields(StructType.fromJson({"fields": [{**field, "metadata": {}}]})))
+            fields |= set(_fields(StructType.fromJson({"fields": [{**field, "metadata": {}}]})))
         left += [*_sequence(node.children()), *_expressions(node)]
-    return frozenset(field for field in found if field.name)
+    return frozenset(field for field in fields if field.name)
 
 
 def _expressions(node: Any) -> list[Any]:

@@ -45,8 +45,8 @@ def running_job(context: SparkContext) -> str | None:
     """
     tracker = context.statusTracker()
     for job in tracker.getActiveJobsIds():
-        found = tracker.getJobInfo(job)
-        stages = [] if found is None else [tracker.getStageInfo(stage) for stage in found.stageIds]
+        info = tracker.getJobInfo(job)
+        stages = [] if info is None else [tracker.getStageInfo(stage) for stage in info.stageIds]
         known = [stage for stage in stages if stage is not None]
         if known:
             done, tasks = (sum(numbers) for numbers in zip(
@@ -61,15 +61,15 @@ def running_line(thread: int) -> str | None:
 
     It is the first one outside of Penstock's own code, not that of a library which it calls.
     """
-    frame, found = sys._current_frames().get(thread), None
+    frame, users_frame = sys._current_frames().get(thread), None
     while frame is not None:
         if _OWN_PACKAGE in Path(frame.f_code.co_filename).parents:
             break
-        found = frame if _is_users(frame) else found
+        users_frame = frame if _is_users(frame) else users_frame
         frame = frame.f_back
-    if frame is None or found is None:
+    if frame is None or users_frame is None:
         return None
-    return f"{Path(found.f_code.co_filename).name}, line {found.f_lineno}"
+    return f"{Path(users_frame.f_code.co_filename).name}, line {users_frame.f_lineno}"
 
 
 def _is_users(frame: FrameType) -> bool:

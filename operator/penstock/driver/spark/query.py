@@ -163,11 +163,11 @@ def column_warning(frame: DataFrame, spec: StreamSpec) -> Failure | None:
     columns = [Column(made.name(), origin=sources.get(str(made.exprId()))) for made in written]
     is_kafka = spec.source.kafka is not None
     routing = find_routing_warnings(columns, spec.sink) if is_kafka else []
-    found = [*routing, *find_dropped_columns(columns, spec.sink)]
-    if not found:
+    warnings = [*routing, *find_dropped_columns(columns, spec.sink)]
+    if not warnings:
         return None
     reason = "SinkRouting" if routing else "SinkColumns"
-    return Failure(reason, f"spec.transform: {'; '.join(found)}")
+    return Failure(reason, f"spec.transform: {'; '.join(warnings)}")
 
 
 def _output(operator: Any) -> list[Any]:

@@ -60,8 +60,8 @@ def observe_activity(
     """
     if mode is Mode.CONTINUOUS:
         tracker = spark_context._jsc.sc().statusTracker()
-        found = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-        stages = [stage.get() for stage in found if stage.nonEmpty()]
+        infos = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+        stages = [stage.get() for stage in infos if stage.nonEmpty()]
         running = sum(int(stage.numActiveTasks()) for stage in stages)
         begun = running + sum(int(stage.numCompletedTasks()) for stage in stages)
         waiting = max(0, sum(int(stage.numTasks()) for stage in stages) - begun)

@@ -466,17 +466,17 @@ def submit_arguments(spec: StreamSpec, scratch: Path) -> list[str]:
     driver and resolves Maven coordinates (SparkSubmit.prepareSubmitEnvironment). So the JVM of a
     stream with dependencies starts through SparkSubmit's class, which takes a little longer.
     """
-    wanted = spec.dependencies
+    dependencies = spec.dependencies
     own = {name: value for name, value in spec.spark_conf.items() if name.startswith(_JARS)}
-    if not (wanted.jars or wanted.packages or own):
+    if not (dependencies.jars or dependencies.packages or own):
         return []
     # Ivy's default folder is in the home directory, which a read-only container does not have.
     conf = {"spark.jars.ivy": str(scratch / "ivy"), **own}
     arguments = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
-    if wanted.jars:
-        arguments += ["--jars", ",".join(wanted.jars)]
-    if wanted.packages:
-        arguments += ["--packages", ",".join(wanted.packages)]
+    if dependencies.jars:
+        arguments += ["--jars", ",".join(dependencies.jars)]
+    if dependencies.packages:
+        arguments += ["--packages", ",".join(dependencies.packages)]
     return arguments
 
 
@@ -496,7 +496,7 @@ class LogLevel:
         self._default = default
         self._known: tuple[SparkSession, str, int] | None = None
 
-    def set(self, session: SparkSession, wanted: str | None, executors: int) -> None:
+    def set(self, session: SparkSession, asked: str | None, executors: int) -> None:
         """Gives the session the level, if it does not have it. None: the level before any was set.
 
         `executors`: how many have registered. With spark.executor.syncLogLevel.enabled Spark sends
@@ -504,7 +504,7 @@ class LogLevel:
         asked and not registered misses it (seen with 4.2.0), so it is sent again when their number
         changes.
         """
-        level = wanted or (None if self._known is None else self._default)
+        level = asked or (None if self._known is None else self._default)
         if level is None or self._known == (session, level, executors):
             return
         session.sparkContext.setLogLevel(level)

@@ -28,8 +28,8 @@ def change(
     `has_undivided_state` lists files, so it is asked only of a change.
     Raises DriverError if Spark cannot do it.
     """
-    wanted = spec.checkpoint.state_partitions
-    if contents is None or not contents.state or wanted in (None, contents.partitions):
+    partitions = spec.checkpoint.state_partitions
+    if contents is None or not contents.state or partitions in (None, contents.partitions):
         return None
     why = ""
     if contents.state_store != ROCKSDB:
@@ -47,15 +47,15 @@ def change(
             f"checkpoint.statePartitions cannot change the {contents.partitions} partitions of "
             f"this state: {why}. Remove the field; or begin another checkpoint.generation.",
         )
-    return wanted if contents.awaited is None else None
+    return partitions if contents.awaited is None else None
 
 
 def needs_batch_first(spec: StreamSpec, contents: Contents | None) -> bool:
     """Whether a planned batch must run before a change, since the sink may have its results."""
-    wanted = spec.checkpoint.state_partitions
+    partitions = spec.checkpoint.state_partitions
     if contents is None or contents.awaited is None:
         return False
-    return wanted not in (None, contents.partitions)
+    return partitions not in (None, contents.partitions)
 
 
 def repartition(session: SparkSession, location: str, number: int) -> None:

@@ -68,10 +68,10 @@ def _lacks_cores(observation: Observation, policy: RestartPolicy) -> bool:
     """Whether cores are missing that were asked for, unless a micro-batch runs with those that are
     there.
     """
-    wanted = observation.desired_cores if observation.requested_cores else 0
+    needed = observation.desired_cores if observation.requested_cores else 0
     if observation.has_query and not policy.mode.has_long_running_tasks:
-        wanted = min(wanted, 1)
-    return observation.has_session and observation.registered_cores < wanted
+        needed = min(needed, 1)
+    return observation.has_session and observation.registered_cores < needed
 
 
 def _cores(observation: Observation) -> str:

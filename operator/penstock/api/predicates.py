@@ -193,11 +193,11 @@ def not_among(
     at = "self" if field == "self" else f"self.{field}"
     known = {as_key(name): name for name in names}
 
-    def found(model: Any) -> list[str]:
+    def forbidden(model: Any) -> list[str]:
         return [name for name in value_at(model, field) if as_key(name) in known]
 
     def words(model: Any) -> str:
-        name = found(model)[0]
+        name = forbidden(model)[0]
         return f"{name} cannot be set here: {names[known[as_key(name)]]}"
 
     # Short sentences, since the CRD has a hundred of them. Over our keys, because the number of
@@ -213,7 +213,7 @@ def not_among(
         "!" + test if any_case else f"![{keys}].exists(k, k in {at})"
     )
     return ValidationRule(
-        Predicate(cel, lambda model: not found(model)),
+        Predicate(cel, lambda model: not forbidden(model)),
         message or f"these keys cannot be set here: {', '.join(names)}",
         message_cel=f"{chain}''",
         words=words,

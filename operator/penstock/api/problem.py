@@ -43,8 +43,8 @@ class Problem:
         """The path of the field; empty if none is known."""
         if self.path is not None:
             return self.path
-        found = _PATH.match(self.message)
-        return () if found is None else _steps(found[0])
+        match = _PATH.match(self.message)
+        return () if match is None else _steps(match[0])
 
 
 def sentence(text: str) -> str:

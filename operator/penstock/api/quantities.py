@@ -45,10 +45,10 @@ _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 def amount(quantity: str | int) -> Decimal:
     """A quantity as a number, in its base unit (bytes, cores); ValueError if it is none."""
-    found = _QUANTITY.fullmatch(str(quantity))
-    if found is None:
+    match = _QUANTITY.fullmatch(str(quantity))
+    if match is None:
         raise ValueError("not a quantity: write for example 500m, 2 or 1Gi")
-    number, suffix = found[1], found[2] or ""
+    number, suffix = match[1], match[2] or ""
     if suffix in _FACTORS:
         return Decimal(number) * _FACTORS[suffix]
     return Decimal(number).scaleb(int(suffix[1:]))
@@ -57,12 +57,12 @@ def amount(quantity: str | int) -> Decimal:
 def in_bytes(quantity: str) -> Decimal:
     """A size in bytes; ValueError below 1Mi, where `m` (a thousandth) was taken for `Mi`."""
     try:
-        found = amount(quantity)
+        size = amount(quantity)
     except ValueError as error:
         raise ValueError(NOT_A_SIZE) from error
-    if found < 2**20:
+    if size < 2**20:
         raise ValueError(NOT_A_SIZE)
-    return found
+    return size
 
 
 def mebibytes(size_in_bytes: Decimal) -> int:
@@ -73,12 +73,12 @@ def mebibytes(size_in_bytes: Decimal) -> int:
 def in_cores(quantity: str) -> Decimal:
     """An amount of CPU in cores; ValueError if it is none."""
     try:
-        found = amount(quantity)
+        cores = amount(quantity)
     except ValueError as error:
         raise ValueError(NOT_CPU) from error
-    if found < 0:
+    if cores < 0:
         raise ValueError(NOT_CPU)
-    return found
+    return cores
 
 
 def milliseconds(duration: str) -> int:
@@ -90,5 +90,5 @@ def milliseconds(duration: str) -> int:
     for spark, kubernetes in SPARK_TO_KUBERNETES:
         duration = duration.replace(spark, kubernetes)
     parts = re.findall(r"([0-9.]+)([a-z]+)", duration)
-    found = sum(Decimal(number) * _MILLISECONDS[unit] for number, unit in parts)
-    return min(int(found), LONGEST_DURATION_MS)
+    total = sum(Decimal(number) * _MILLISECONDS[unit] for number, unit in parts)
+    return min(int(total), LONGEST_DURATION_MS)

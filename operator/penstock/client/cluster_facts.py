@@ -190,7 +190,7 @@ class OperatorFacts:
         name = text(self._pod_spec.get("serviceAccountName")) or "default"
         return f"system:serviceaccount:{self.key.namespace}:{name}"
 
-    def looks_after(self, namespace: str, class_name: str) -> bool:
+    def manages(self, namespace: str, class_name: str) -> bool:
         """Whether streams of a class in a namespace are its own."""
         by_name = namespace in (self.settings.watch_namespaces or (namespace,))
         by_label = self.selected is None or namespace in self.selected
@@ -238,15 +238,15 @@ class ClusterFacts:
     unread: tuple[Unread, ...] = ()
 
     def operators_of(self, namespace: str, class_name: str) -> tuple[OperatorFacts, ...]:
-        """Those that look after the streams of a class in a namespace."""
-        found = (each for each in self.operators or () if each.looks_after(namespace, class_name))
-        return tuple(found)
+        """Those that manage the streams of a class in a namespace."""
+        operators = self.operators or ()
+        return tuple(each for each in operators if each.manages(namespace, class_name))
 
     def numbers_interval(self, namespace: str, class_name: str) -> timedelta:
         """How often a stream's status gets new numbers; the longest time where it is not known."""
-        found = self.operators_of(namespace, class_name)
+        operators = self.operators_of(namespace, class_name)
         configured = max(
-            (each.settings.numbers_interval for each in found), default=_RAREST_NUMBERS
+            (each.settings.numbers_interval for each in operators), default=_RAREST_NUMBERS
         )
         if self.stream_count is None:
             return _RAREST_NUMBERS

@@ -162,9 +162,9 @@ def doctor(
     def show(api: KubeApi) -> int:
         selection = cluster.selection(api, name, everywhere)
         facts = gather(api, lambda it: it.diagnosis(selection))
-        found = diagnose(facts)
-        _print((findings.as_json if output == "json" else findings.as_text)(facts, found))
-        return findings.exit_code(found)
+        reported = diagnose(facts)
+        _print((findings.as_json if output == "json" else findings.as_text)(facts, reported))
+        return findings.exit_code(reported)
 
     return _asked(cluster, show)
 
@@ -206,7 +206,7 @@ def logs(
       0  printed
       2  wrong usage, no such stream, or the cluster cannot be read
     """
-    wanted = LogOptions(executors, follow, previous, tail, since)
+    options = LogOptions(executors, follow, previous, tail, since)
 
     def show(line: Line) -> None:
         _print(line.text if raw else for_people(line))
@@ -216,11 +216,11 @@ def logs(
         gather(api, lambda it: it.only(Selection(key.namespace, key.name)))
         pods = pods_of(api, key, executors=executors)
         if follow:
-            for line in Followed(api, key, wanted, _note).lines():
+            for line in Followed(api, key, options, _note).lines():
                 show(line)
         if not pods:
             return _cannot_look(f"{key} has no pod: penstock doctor {key.name} -n {key.namespace}")
-        for line in read_logs(api, pods, wanted, _note):
+        for line in read_logs(api, pods, options, _note):
             show(line)
         return 0
 
@@ -295,8 +295,8 @@ def plan(paths: Paths, /, *, format: Format = "text", cluster: Cluster = _ANY) -
 
 
 def _live(api: KubeApi, key: Key) -> plans.Live | None:
-    found = api.get(kinds.STREAM, key.namespace, key.name)
-    if found is None:
+    manifest = api.get(kinds.STREAM, key.namespace, key.name)
+    if manifest is None:
         return None
     try:
         recorded = _recorded(api, key)
@@ -305,7 +305,7 @@ def _live(api: KubeApi, key: Key) -> plans.Live | None:
             raise
         _note(f"not read: the earlier specs of {key}: {error.message}")
         recorded = ()
-    return plans.Live(Stream(found), recorded)
+    return plans.Live(Stream(manifest), recorded)
 
 
 def history(name: Name, /, *, output: Output = "text", cluster: Cluster = _ANY) -> int:
@@ -408,10 +408,10 @@ def _asked(cluster: Cluster, ask: Callable[[KubeApi], int], cannot_look: int = C
 
 def _stream(api: KubeApi, key: Key) -> tuple[Stream, tuple[ControllerRevision, ...]]:
     """A stream, and what is recorded of its specs."""
-    found = api.get(kinds.STREAM, key.namespace, key.name)
-    if found is None:
+    manifest = api.get(kinds.STREAM, key.namespace, key.name)
+    if manifest is None:
         raise NoStream(f"there is no stream {key}")
-    return Stream(found), _recorded(api, key)
+    return Stream(manifest), _recorded(api, key)
 
 
 def _recorded(api: KubeApi, key: Key) -> tuple[ControllerRevision, ...]:

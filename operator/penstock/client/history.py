@@ -63,9 +63,9 @@ class RecordedSpec:
 
 def history(stream: Stream, recorded: Iterable[ControllerRevision]) -> list[RecordedSpec]:
     """The recorded specs and the newest one, the latest first."""
-    found = owned_by(stream.uid, recorded)
+    own = owned_by(stream.uid, recorded)
     specs: list[tuple[str, datetime | None, Mapping[str, Any]]]
-    specs = [(_revision(stream, each), each.created, _spec(each)) for each in found]
+    specs = [(_revision(stream, each), each.created, _spec(each)) for each in own]
     rollout = stream.status.rollout
     if rollout is not None and rollout.revision not in [revision for revision, _, _ in specs]:
         newest = without_live(mapping(stream.manifest.get("spec")))
@@ -136,35 +136,35 @@ def as_json(entries: Sequence[RecordedSpec]) -> list[dict[str, Any]]:
 
 
 def rolled_back(
-    stream: Stream, recorded: Iterable[ControllerRevision], wanted: str | None
+    stream: Stream, recorded: Iterable[ControllerRevision], revision: str | None
 ) -> tuple[str, Manifest]:
     """The revision, and the stream with its spec; by default the last one that was Ready.
 
     Live fields stay as they are. An image is written where the spec names one, or where the one
     that the operator was installed with is all that differs. Raises NoRevision.
     """
-    found = {_revision(stream, each): each for each in owned_by(stream.uid, recorded)}
-    revision = wanted or _last_ready(stream, found)
-    if revision not in found:
-        known = ", ".join(found) or "none"
+    records = {_revision(stream, each): each for each in owned_by(stream.uid, recorded)}
+    revision = revision or _last_ready(stream, records)
+    if revision not in records:
+        known = ", ".join(records) or "none"
         raise NoRevision(f"{stream.key} was never Ready with {revision}: known are {known}")
     current = mapping(stream.manifest.get("spec"))
-    spec = with_live_of(_spec(found[revision]), current)
-    without_image = with_live_of(_as_written(found[revision]), current)
+    spec = with_live_of(_spec(records[revision]), current)
+    without_image = with_live_of(_as_written(records[revision]), current)
     return revision, {
         **stream.manifest,
         "spec": spec if without_image == current else without_image,
     }
 
 
-def _last_ready(stream: Stream, found: Mapping[str, ControllerRevision]) -> str:
+def _last_ready(stream: Stream, records: Mapping[str, ControllerRevision]) -> str:
     """The last one that was Ready: before the one that is tried, or before what the spec says."""
     rollout = stream.status.rollout
     last = rollout.last_ready_revision if rollout is not None else None
-    if rollout is not None and rollout.revision != last and last in found:
+    if rollout is not None and rollout.revision != last and last in records:
         return str(last)
     current = without_live(mapping(stream.manifest.get("spec")))
-    others = [revision for revision, it in found.items() if _as_written(it) != current]
+    others = [revision for revision, it in records.items() if _as_written(it) != current]
     if not others:
         raise NoRevision(f"{stream.key} was never Ready with another spec")
     return str(last) if last in others else others[0]

@@ -52,9 +52,9 @@ def _plan_document(
     document: Document, namespace: str, live: Callable[[Key], Live | None]
 ) -> Iterable[FileFinding]:
     metadata = mapping(document.content.get("metadata"))
-    found = live(Key(text(metadata.get("namespace")) or namespace, document.name))
+    live_stream = live(Key(text(metadata.get("namespace")) or namespace, document.name))
     edited = mapping(document.content.get("spec"))
-    return map(document.finding, plan_edit(found, edited))
+    return map(document.finding, plan_edit(live_stream, edited))
 
 
 def plan_edit(live: Live | None, edited: Mapping[str, Any]) -> Iterator[Problem]:
@@ -149,10 +149,10 @@ def _from(stream: Stream, current: Mapping[str, Any], edited: Mapping[str, Any])
 
 def _divides(stream: Stream, edited: Mapping[str, Any]) -> str:
     has, checkpoint = stream.status.state_partitions, mapping(edited.get("checkpoint"))
-    wanted = checkpoint.get("statePartitions")
-    if has is None or wanted in (None, has):
+    partitions = checkpoint.get("statePartitions")
+    if has is None or partitions in (None, has):
         return ""
-    return f"; before that Spark divides its state, which has {has} partitions, into {wanted}"
+    return f"; before that Spark divides its state, which has {has} partitions, into {partitions}"
 
 
 def _number(spec: Mapping[str, Any]) -> int:

@@ -25,8 +25,8 @@ def load_stream(path: Path) -> tuple[ContinuousStream, list[str]]:
     except UnreadableFile as error:
         raise CommandError(f"{path}: {error}", code=2) from error
     if loaded.findings:
-        found = check(loaded).findings
-        raise CommandError("\n".join(as_text(each) for each in found), code=2)
+        unreadable = check(loaded).findings
+        raise CommandError("\n".join(as_text(each) for each in unreadable), code=2)
     if len(loaded.streams) != 1:
         raise CommandError(f"{path}: {_not_one([each.name for each in loaded.streams])}")
     (document,) = loaded.streams
@@ -58,7 +58,7 @@ def _not_one(names: list[str]) -> str:
 
 def require_files(spec: StreamSpec, secrets: Path, config_maps: Path) -> None:
     """Raises CommandError, with the files to create, if a key that the stream uses is missing."""
-    wanted = {
+    needed = {
         secrets / name / key: f"key {key} of the Secret {name}"
         for name, keys in secret_keys(spec).items()
         for key in keys
@@ -66,8 +66,8 @@ def require_files(spec: StreamSpec, secrets: Path, config_maps: Path) -> None:
     python = spec.transform.python
     if python is not None and python.config_map is not None:
         ref = python.config_map
-        wanted[config_maps / ref.name / ref.key] = f"key {ref.key} of the ConfigMap {ref.name}"
-    missing = [f"{file}: {what}" for file, what in wanted.items() if not file.is_file()]
+        needed[config_maps / ref.name / ref.key] = f"key {ref.key} of the ConfigMap {ref.name}"
+    missing = [f"{file}: {what}" for file, what in needed.items() if not file.is_file()]
     if missing:
         raise CommandError(
             "missing Secrets or ConfigMaps: create these files, or name the folders that hold them "

@@ -35,16 +35,16 @@ def find_swallowed(root: exp.Expr) -> Swallowed | None:
 
     >>> import sqlglot
     >>> row = "from_json(CAST(value AS STRING), 'a INT')"
-    >>> found = find_swallowed(sqlglot.parse_one(
+    >>> swallowed = find_swallowed(sqlglot.parse_one(
     ...     f"SELECT p.a FROM (SELECT {row} AS p FROM source) WHERE p.a > 1", dialect="spark"))
-    >>> found.by
+    >>> swallowed.by
     'WHERE drops it'
     """
     if _looks_for_them(root):
         return None
-    found: list[Swallowed] = []
-    _names_made(root, {}, found)
-    return found[0] if found else None
+    swallowed: list[Swallowed] = []
+    _names_made(root, {}, swallowed)
+    return swallowed[0] if swallowed else None
 
 
 def _looks_for_them(root: exp.Expr) -> bool:
@@ -60,24 +60,25 @@ def _function_name(node: exp.Func) -> str:
     return (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
 
 
-def _names_made(node: exp.Expr, ctes: Mapping[str, Names], found: list[Swallowed]) -> Names:
+def _names_made(node: exp.Expr, ctes: Mapping[str, Names], swallowed: list[Swallowed]) -> Names:
     """The names of the columns that a query makes of from_json, with those of their fields."""
     if isinstance(node, exp.Query):
         ctes = dict(ctes)
         for cte in node.ctes:
-            ctes[cte.alias.lower()] = _names_made(cte.this, ctes, found)
+            ctes[cte.alias.lower()] = _names_made(cte.this, ctes, swallowed)
     match node:
         case exp.Subquery():
-            return _names_made(node.this, ctes, found)
+            return _names_made(node.this, ctes, swallowed)
         case exp.SetOperation():
-            return _names_made(node.left, ctes, found) | _names_made(node.right, ctes, found)
+            left = _names_made(node.left, ctes, swallowed)
+            return left | _names_made(node.right, ctes, swallowed)
         case exp.Select():
-            return _names_of_select(node, ctes, found)
+            return _names_of_select(node, ctes, swallowed)
     return _NONE
 
 
 def _names_of_select(
-    select: exp.Select, ctes: Mapping[str, Names], found: list[Swallowed]
+    select: exp.Select, ctes: Mapping[str, Names], swallowed: list[Swallowed]
 ) -> Names:
     names = _NONE
     for relation in select.find_all(exp.Subquery, exp.Table):
@@ -89,7 +90,7 @@ def _names_of_select(
         names |= (
             ctes.get(relation.name.lower(), _NONE)
             if is_table
-            else _names_made(relation, ctes, found)
+            else _names_made(relation, ctes, swallowed)
         )
     for clause, by in (
         ("where", "WHERE drops it"),
@@ -99,13 +100,13 @@ def _names_of_select(
     ):
         for node in _as_list(select.args.get(clause)):
             if isinstance(node, exp.Join):
-                _note(None if node.side == "LEFT" else node.args.get("on"), names, by, found)
+                _note(None if node.side == "LEFT" else node.args.get("on"), names, by, swallowed)
             else:
-                _note(node, names, by, found)
+                _note(node, names, by, swallowed)
     made = _NONE
     for projection in select.expressions:
         for aggregate in projection.find_all(exp.AggFunc):
-            _note(aggregate, names, "the aggregate leaves it out", found)
+            _note(aggregate, names, "the aggregate leaves it out", swallowed)
         made |= _names_of_column(projection, names)
     return made
 
@@ -114,10 +115,10 @@ def _as_list(node: object) -> Iterable[exp.Expr]:
     return node if isinstance(node, list) else [node] if isinstance(node, exp.Expr) else []
 
 
-def _note(node: exp.Expr | None, names: Names, by: str, found: list[Swallowed]) -> None:
+def _note(node: exp.Expr | None, names: Names, by: str, swallowed: list[Swallowed]) -> None:
     culprit = None if node is None else _parsed(node, names)
     if culprit is not None:
-        found.append(Swallowed(culprit, by))
+        swallowed.append(Swallowed(culprit, by))
 
 
 def _parsed(node: exp.Expr, names: Names) -> exp.Expr | None:
@@ -171,6 +172,6 @@ def _fields_of(schema: exp.Expr | None) -> list[str]:
             declared = exp.DataType.build(text, dialect="spark")
         except (SqlglotError, ValueError, RecursionError):
             continue
-        if found := [each.name for each in declared.expressions if isinstance(each, exp.ColumnDef)]:
-            return found
+        if names := [each.name for each in declared.expressions if isinstance(each, exp.ColumnDef)]:
+            return names
     return []

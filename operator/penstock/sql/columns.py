@@ -93,17 +93,17 @@ def find_column_problems(columns: Sequence[Column], sink: Sink) -> list[str]:
         return []
     read = _read_by(sink)
     by_name = {each.name: each for each in reversed(columns)}
-    found = []
+    problems = []
     if "value" not in by_name:
-        found.append(_missing_value(columns))
+        problems.append(_missing_value(columns))
     if sink.kafka.topic is None and "topic" not in by_name:
         near = _in_other_case("topic", columns)
         how = "select a column named topic" if near is None else f"rename {near} to topic"
-        found.append(f"spec.sink.kafka needs a topic: set topic, or {how}")
+        problems.append(f"spec.sink.kafka needs a topic: set topic, or {how}")
     expected = _TYPES if sink.kafka.topic is not None else {**_TYPES, "topic": ("string",)}
     for name in read:
         if _differ([each for each in columns if each.name == name]):
-            found.append(
+            problems.append(
                 f"spec.sink.kafka gets two columns named {name}, and Spark writes the first of "
                 f"them: keep one, such as SELECT * EXCEPT ({name}), ... AS {name}"
             )
@@ -112,11 +112,11 @@ def find_column_problems(columns: Sequence[Column], sink: Sink) -> list[str]:
         if column is None or column.type is None or _fits(column.type, types):
             continue
         advice = f": use {_CASTS[name]} AS {name}" if name in _CASTS else ""
-        found.append(
+        problems.append(
             f"spec.sink.kafka takes a column {name} of type {' or '.join(map(_shown, types))}, not "
             f"{_shown(column.type)}{advice}"
         )
-    return found
+    return problems
 
 
 def find_dropped_columns(columns: Sequence[Column], sink: Sink) -> list[str]:
@@ -126,11 +126,11 @@ def find_dropped_columns(columns: Sequence[Column], sink: Sink) -> list[str]:
     """
     if sink.kafka is None:
         return []
-    read, found = _read_by(sink), []
+    read, warnings = _read_by(sink), []
     dropped = {each.name: each for each in columns if each.name not in (*read, None)}
     for name in [name for name in dropped if _meant(name, read) is not None]:
         del dropped[name]
-        found.append(
+        warnings.append(
             f"the column {name} is not written, because Spark's writer knows the name in lower "
             f"case only: write AS {_meant(name, read)}"
         )
@@ -138,7 +138,7 @@ def find_dropped_columns(columns: Sequence[Column], sink: Sink) -> list[str]:
         topics = [name for name, each in dropped.items() if _is_own_topic(each)]
         for name in topics:
             del dropped[name]
-            found.append(
+            warnings.append(
                 f"the column {name} is not used, because spec.sink.kafka.topic names the topic of "
                 "all records: remove one of them"
             )
@@ -146,13 +146,13 @@ def find_dropped_columns(columns: Sequence[Column], sink: Sink) -> list[str]:
     if names:
         is_one = len(names) == 1
         lost = ", and a record gets the time at which it is written" if "timestamp" in names else ""
-        found.append(
+        warnings.append(
             f"the column{'' if is_one else 's'} {', '.join(names[:10])} {'is' if is_one else 'are'}"
             f" not written{lost}, because Spark's writer takes {', '.join(read)} only: put "
             f"{'it' if is_one else 'them'} into value, such as to_json(struct(...)) AS value, or "
             f"leave {'it' if is_one else 'them'} out"
         )
-    return found
+    return warnings
 
 
 def find_routing_warnings(columns: Sequence[Column], sink: Sink) -> list[str]:
@@ -160,20 +160,20 @@ def find_routing_warnings(columns: Sequence[Column], sink: Sink) -> list[str]:
     if sink.kafka is None:
         return []
     passed = {column.name: column for column in columns if column.name == column.origin}
-    found = []
+    warnings = []
     if "partition" in passed:
-        found.append(
+        warnings.append(
             "the rows have the source's column partition, so Spark writes each record to the "
             "partition of that number, and fails if the output topic has fewer: leave the column "
             "out, unless the topics have the same partitions"
         )
     if sink.kafka.topic is None and "topic" in passed:
-        found.append(
+        warnings.append(
             "the rows have the source's column topic, so each record goes back to the topic that "
             "it came from, and is read again, for ever: set spec.sink.kafka.topic, or select "
             "another name AS topic"
         )
-    return found
+    return warnings
 
 
 def _missing_folders(columns: Sequence[Column], folders: Sequence[str]) -> list[str]:

@@ -238,10 +238,10 @@ class _Judge:
         }
         return frozenset(each for each in _TIMES if not any(each in name for name in named))
 
-    def _refuse_bytes(self, text: SqlText, tokens: list[Token], found: list[exp.Expr]) -> None:
+    def _refuse_bytes(self, text: SqlText, tokens: list[Token], nodes: list[exp.Expr]) -> None:
         if "spark.sql.ansi.enabled" in self._spec.spark_conf:
             return
-        for node in found[:1]:
+        for node in nodes[:1]:
             given = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
             name = _excerpt(given)
             said = (
@@ -303,13 +303,13 @@ class _Judge:
                 self._problems.append(Problem("DependencyDoubtful", said, "warning"))
 
     def _warn_of_columns(self, path: str, columns: Columns) -> None:
-        found = {
+        by_reason = {
             "SinkColumns": find_dropped_columns(columns, self._spec.sink),
             "SinkRouting": find_routing_warnings(columns, self._spec.sink)
             if self._spec.source.kafka is not None
             else [],
         }
-        for reason, warnings in found.items():
+        for reason, warnings in by_reason.items():
             self._problems += [Problem(reason, f"{path}: {each}", "warning") for each in warnings]
 
     def _judge_functions(self, called: frozenset[str]) -> None:
@@ -457,8 +457,10 @@ def _place(node: exp.Expr, text: SqlText, tokens: list[Token]) -> Place | None:
         token = next((each for each in tokens if each.start == noted.meta["start"]), None)
     else:
         word = re.match(r"\w+|\S", _text_of(node))
-        wanted = "" if word is None else word.group().upper()
-        token = next((each for each in tokens if each.text.upper().split()[:1] == [wanted]), None)
+        first_word = "" if word is None else word.group().upper()
+        token = next(
+            (each for each in tokens if each.text.upper().split()[:1] == [first_word]), None
+        )
     if token is None:
         return None
     return _token_place(token, text)

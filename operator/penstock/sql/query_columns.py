@@ -91,12 +91,12 @@ class ColumnReader:
 
     def _selected(self, node: exp.Expr, relations: _Relations, is_plain: bool) -> Columns | None:
         if isinstance(node, exp.Star):
-            found = [columns for _, columns in relations]
-            return _starred(node, found) if is_plain else None
+            starred = [columns for _, columns in relations]
+            return _starred(node, starred) if is_plain else None
         if isinstance(node, exp.Column) and node.is_star:
             name = node.table.lower() if len(node.parts) == 2 else None
-            found = [columns for called, columns in relations if called == name]
-            return _starred(node.this, found) if found else None
+            starred = [columns for called, columns in relations if called == name]
+            return _starred(node.this, starred) if starred else None
         generators = exp.Aliases | exp.UDTF | exp.QueryTransform
         generates = operation_of(node, self.own_functions) is op.GENERATE
         if generates or node.is_star or isinstance(node, generators):
@@ -130,8 +130,8 @@ def _column(node: exp.Column, relations: _Relations) -> Column | None:
 
 
 def _type(node: exp.Column, relations: _Relations) -> str | None:
-    found = _column(node, relations)
-    return None if found is None else found.type
+    column = _column(node, relations)
+    return None if column is None else column.type
 
 
 def _is(column: Column, name: str) -> bool:

@@ -74,7 +74,7 @@ class WatermarkClause:
 def find_watermarks(tokens: list[Token]) -> list[WatermarkClause]:
     """The clauses that name a column; not those with an expression, which add a column."""
     words = [token.text.upper() for token in tokens]
-    found = []
+    clauses = []
     for start, word in enumerate(words):
         if word != "WATERMARK" or words[start + 2 : start + 5] != ["DELAY", "OF", "INTERVAL"]:
             continue
@@ -85,8 +85,8 @@ def find_watermarks(tokens: list[Token]) -> list[WatermarkClause]:
         ):
             end += 2
         if end > start + 5:
-            found.append(WatermarkClause(start, end))
-    return found
+            clauses.append(WatermarkClause(start, end))
+    return clauses
 
 
 def find_trailing_comma(tokens: list[Token]) -> Token | None:

@@ -47,8 +47,8 @@ def judge_python(spec: StreamSpec) -> list[Problem]:
         return list(_warn_unseen(spec, python))
     try:
         tree = ast.parse(python.inline)
-        found = list(_judge_function(tree, python))
-        return [*(found or _judge_writes(tree)), *_warn_of_udf(spec, tree)]
+        problems = list(_judge_function(tree, python))
+        return [*(problems or _judge_writes(tree)), *_warn_of_udf(spec, tree)]
     except (SyntaxError, ValueError) as error:  # ValueError: null bytes, integers of 5,000 digits
         return [_unreadable(spec, error)]
     except (RecursionError, MemoryError):  # CPython's parser raises MemoryError for deep text

@@ -42,13 +42,13 @@ _KEPT = "podTemplate"
 def describe_error(error: ValidationError, model: type = ContinuousStream) -> list[Problem]:
     """Why a resource is not a valid one of the model: its first problems, and the number of all."""
     errors = error.errors(include_url=False, include_context=True)
-    found = [
+    problems = [
         Problem("InvalidSpec", _message(each, model), path=_path(each))
         for each in errors[:_MOST_ERRORS]
     ]
     if len(errors) > _MOST_ERRORS:
-        found.append(Problem("InvalidSpec", f"and {len(errors) - _MOST_ERRORS} more problems"))
-    return found
+        problems.append(Problem("InvalidSpec", f"and {len(errors) - _MOST_ERRORS} more problems"))
+    return problems
 
 
 def find_nulls(value: Any, path: FieldPath) -> Iterator[Problem]:

@@ -59,9 +59,9 @@ class SqlFunction(SpecObject):
     @field_validator("parameters")
     @classmethod
     def _one_parameter_a_name(cls, parameters: list[FunctionParameter]) -> list[FunctionParameter]:
-        found = _twice([each.name for each in parameters])
-        if found is not None:
-            raise ValueError(f"two parameters are named {found}: rename one")
+        repeated = _twice([each.name for each in parameters])
+        if repeated is not None:
+            raise ValueError(f"two parameters are named {repeated}: rename one")
         return parameters
 
     expression: str = Field(
@@ -155,10 +155,10 @@ class Transform(SpecObject):
         """Spark ignores the case of names, and would keep the last one without a word."""
         names = [each.name for each in self.functions]
         names += [each.name for each in self.java_functions]
-        found = _twice(names)
-        if found is not None:
+        repeated = _twice(names)
+        if repeated is not None:
             raise ValueError(
-                f"two functions are named {found}: rename one. Spark ignores the case of letters"
+                f"two functions are named {repeated}: rename one. Spark ignores the case of letters"
             )
         return self
 

@@ -64,15 +64,15 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
     for each in facts.operators:
         if not each.ready:
             yield _not_ready(each)
-    wanted = {(stream.key.namespace, stream.resource.class_name) for stream in facts.streams}
-    for namespace, class_name in sorted(wanted) if facts.operators else ():
-        looking_after = facts.operators_of(namespace, class_name)
+    in_use = {(stream.key.namespace, stream.resource.class_name) for stream in facts.streams}
+    for namespace, class_name in sorted(in_use) if facts.operators else ():
+        managing = facts.operators_of(namespace, class_name)
         if not any(each.settings.class_name == class_name for each in facts.operators):
             yield _class_missing(facts.operators, namespace, class_name)
-        elif not looking_after:
+        elif not managing:
             yield _not_watched(facts.operators, namespace, class_name)
-        elif len(looking_after) > 1 and not any(each.selects_unknown for each in looking_after):
-            names = ", ".join(str(each.key) for each in looking_after)
+        elif len(managing) > 1 and not any(each.selects_unknown for each in managing):
+            names = ", ".join(str(each.key) for each in managing)
             yield Finding(
                 Severity.PROBLEM,
                 f"namespace {namespace}",
@@ -87,16 +87,16 @@ def _not_watched(operators: tuple[OperatorFacts, ...], namespace: str, class_nam
     selectors = {
         each.namespace_selector for each in operators if each.settings.class_name == class_name
     }
-    wanted = " or ".join(sorted(filter(None, selectors)))
+    labels = " or ".join(sorted(filter(None, selectors)))
     return Finding(
         Severity.PROBLEM,
         f"namespace {namespace}",
         "NamespaceNotWatched",
         f"No operator watches the namespace {namespace}",
-        f"Give it the labels that an operator selects: {wanted}."
-        if wanted
+        f"Give it the labels that an operator selects: {labels}."
+        if labels
         else "Add it to the chart's value watchNamespaces.",
-        f"kubectl get namespace {namespace} --show-labels" if wanted else "helm list -A",
+        f"kubectl get namespace {namespace} --show-labels" if labels else "helm list -A",
     )
 
 
@@ -203,17 +203,18 @@ def versions(facts: ClusterFacts) -> Iterator[Finding]:
                 "Use the command of the operator's version.",
             )
     for stream in facts.streams:
-        found = {
+        operator_versions = {
             each.version
             for each in facts.operators_of(stream.key.namespace, stream.resource.class_name)
         } - {""}
-        if stream.inside is not None and found and stream.inside.version not in found:
+        inside = stream.inside
+        if inside is not None and operator_versions and inside.version not in operator_versions:
             yield Finding(
                 Severity.WARNING,
                 str(stream.key),
                 "VersionsApart",
-                f"The driver's image has version {stream.inside.version}, the operator is version "
-                f"{', '.join(sorted(found))}",
+                f"The driver's image has version {inside.version}, the operator is version "
+                f"{', '.join(sorted(operator_versions))}",
                 "Set spec.image, or the chart's value sparkImage, to an image of the operator's "
                 "version.",
                 f"kubectl edit cstream {stream.key.name} -n {stream.key.namespace}",

@@ -50,22 +50,22 @@ _OF_STATUS = (
 def diagnose(facts: ClusterFacts) -> tuple[Finding, ...]:
     """The findings, the worst first; among equals the cause before its effects."""
     shared = [finding for check in OF_CLUSTER for finding in check(facts)]
-    found = [*shared]
+    all_findings = [*shared]
     for stream in facts.streams:
-        found += _of_stream(stream, facts, shared)
+        all_findings += _of_stream(stream, facts, shared)
     order = list(Severity)
-    return tuple(sorted(dict.fromkeys(found), key=lambda each: order.index(each.severity)))
+    return tuple(sorted(dict.fromkeys(all_findings), key=lambda each: order.index(each.severity)))
 
 
 def _of_stream(
     stream: StreamFacts, facts: ClusterFacts, shared: Sequence[Finding]
 ) -> list[Finding]:
-    found: list[Finding] = []
+    of_stream: list[Finding] = []
     for check in OF_STREAM:
         for finding in check(stream, facts):
-            if check not in _OF_STATUS or not _is_explained(finding, (*shared, *found)):
-                found.append(finding)
-    return found
+            if check not in _OF_STATUS or not _is_explained(finding, (*shared, *of_stream)):
+                of_stream.append(finding)
+    return of_stream
 
 
 def _is_explained(finding: Finding, earlier: Iterable[Finding]) -> bool:

@@ -132,13 +132,13 @@ def _needed(stream: StreamFacts) -> dict[str, Decimal]:
     """What the next pod takes of each kind of quota; as far as the status says."""
     effective = stream.status.effective
     part = effective and (effective.executor if stream.driver_pod else effective.driver)
-    found = {"pods": Decimal(1), "count/pods": Decimal(1)}
+    needed = {"pods": Decimal(1), "count/pods": Decimal(1)}
     with suppress(ValueError):
         if part and part.cpu:
-            found |= dict.fromkeys(("cpu", "requests.cpu"), amount(part.cpu))
+            needed |= dict.fromkeys(("cpu", "requests.cpu"), amount(part.cpu))
         if part and part.memory:
-            found["limits.memory"] = amount(part.memory)
-    return found
+            needed["limits.memory"] = amount(part.memory)
+    return needed
 
 
 def _left(hard: object, used: object) -> Decimal:

@@ -118,18 +118,18 @@ def network_inside(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding
             yield _unreachable(stream, each, cut_off)
 
 
-def _unreachable(stream: StreamFacts, found: BrokerCheck, cut_off: Sequence[str]) -> Finding:
+def _unreachable(stream: StreamFacts, broker: BrokerCheck, cut_off: Sequence[str]) -> Finding:
     of = f" of the {' and '.join(cut_off)}" if cut_off else ""
-    is_name = found.outcome in (Reach.NAME_UNKNOWN, Reach.NAME_SERVER_SILENT)
-    at_address = f" ({', '.join(found.addresses)})" if found.addresses else ""
+    is_name = broker.outcome in (Reach.NAME_UNKNOWN, Reach.NAME_SERVER_SILENT)
+    at_address = f" ({', '.join(broker.addresses)})" if broker.addresses else ""
     key = stream.key
     return Finding(
         Severity.PROBLEM if cut_off else Severity.WARNING,
         str(key),
         "BrokerNameUnresolved" if is_name else "BrokerUnreachable",
-        f"From inside the driver's container, the broker {found.server}{at_address}{of}: "
-        f"{_WORDS[found.outcome]}",
-        _ACTIONS[found.outcome],
+        f"From inside the driver's container, the broker {broker.server}{at_address}{of}: "
+        f"{_WORDS[broker.outcome]}",
+        _ACTIONS[broker.outcome],
         f"kubectl get networkpolicies,endpointslices -n {key.namespace}",
         explains=_UNREACHABLE | ({"HostUnknown"} if is_name else set()),
     )
@@ -139,14 +139,18 @@ def not_applied(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     """Whether the newest spec is not applied, for another reason than that the query fails."""
     ready = stream.condition("Ready")
     for kind in ("Stalled", "Reconciling"):
-        found = stream.condition(kind)
-        if found is None or found.status != "True" or found.reason == "ReconciliationPaused":
+        condition = stream.condition(kind)
+        if (
+            condition is None
+            or condition.status != "True"
+            or condition.reason == "ReconciliationPaused"
+        ):
             continue
-        if ready is not None and ready.status != "True" and ready.reason == found.reason:
+        if ready is not None and ready.status != "True" and ready.reason == condition.reason:
             continue  # not_ready says it
         runs = ", an earlier one runs" if stream.holds("Ready") else ""
-        message = f"The newest spec is not applied{runs}: {found.message}"
-        yield _from_reason(stream, Severity.PROBLEM, found.reason, message)
+        message = f"The newest spec is not applied{runs}: {condition.message}"
+        yield _from_reason(stream, Severity.PROBLEM, condition.reason, message)
 
 
 def not_ready(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:

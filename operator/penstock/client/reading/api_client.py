@@ -77,13 +77,13 @@ class KubeApi:
     ) -> list[Manifest]:
         """All objects of a kind with these labels (or a selector), in one namespace or all."""
         query = {"labelSelector": selector or rest.selector(labels or {}), "limit": "500"}
-        found: list[Manifest] = []
+        manifests: list[Manifest] = []
         while True:
             page = self._json("GET", kind.path(namespace), query)
-            found += rest.items(kind, page)
+            manifests += rest.items(kind, page)
             more = text(mapping(page.get("metadata")).get("continue"))
             if not more:
-                return found
+                return manifests
             query["continue"] = more
 
     def count(self, kind: Kind) -> int:
@@ -251,13 +251,13 @@ def _handshake_error(error: Exception) -> ApiError:
 
 def _exit_code(status: str) -> int:
     """The exit code in the Status object that ends an exec."""
-    found = mapping(json.loads(status))
-    if found.get("status") == "Success":
+    result = mapping(json.loads(status))
+    if result.get("status") == "Success":
         return 0
-    causes = mappings(mapping(found.get("details")).get("causes"))
+    causes = mappings(mapping(result.get("details")).get("causes"))
     code = next(
         (text(each.get("message")) for each in causes if each.get("reason") == "ExitCode"), ""
     )
     if not code.isdecimal():
-        raise ApiError(0, "ExecFailed", text(found.get("message")))
+        raise ApiError(0, "ExecFailed", text(result.get("message")))
     return int(code)

@@ -16,7 +16,6 @@ from typing import TypeVar
 from penstock.api import group_version
 from penstock.client.cluster_facts import (
     ClusterFacts,
-    DriverMetrics,
     OperatorFacts,
     Right,
     StreamFacts,
@@ -132,12 +131,12 @@ class Gatherer:
         """The streams of the selection. An error here ends the command: without them is nothing."""
         if not selection.name:
             return list(map(Stream, self._api.list(kinds.STREAM, selection.namespace)))
-        found = self._api.get(kinds.STREAM, selection.namespace, selection.name)
-        if found is None:
+        manifest = self._api.get(kinds.STREAM, selection.namespace, selection.name)
+        if manifest is None:
             raise NoStream(
                 f"there is no stream {selection.name} in the namespace {selection.namespace}"
             )
-        return [Stream(found)]
+        return [Stream(manifest)]
 
     def _list(
         self, what: str, of: type[T], kind: Kind, namespace: str, labels: Labels | None = None
@@ -177,53 +176,53 @@ class Gatherer:
         if not operator.namespace_selector:
             return None
         with self._noting("the namespaces that an operator selects"):
-            found = self._api.list(kinds.NAMESPACE, selector=operator.namespace_selector)
-            return frozenset(Object(each).name for each in found)
+            namespaces = self._api.list(kinds.NAMESPACE, selector=operator.namespace_selector)
+            return frozenset(Object(each).name for each in namespaces)
         return None
 
     def _lease(self, operator: OperatorFacts) -> Lease | None:
         if not operator.lease_name:
             return None
         with self._noting("the operator's Lease"):
-            found = self._api.get(kinds.LEASE, operator.key.namespace, operator.lease_name)
-            return Lease(found) if found else None
+            manifest = self._api.get(kinds.LEASE, operator.key.namespace, operator.lease_name)
+            return Lease(manifest) if manifest else None
         return None
 
     def _own_rights(self, namespace: str, of_streams: Sequence[str]) -> tuple[Right, ...]:
         """Those that are missing in one namespace, or in all; of these, in some with streams."""
         some = [namespace] if namespace else of_streams[:_MAX_NAMESPACES_ASKED]
-        wanted = [replace(each, namespace=namespace) for each in rights.OF_LISTS]
-        wanted += [replace(each, namespace=it) for it in some for each in rights.OF_STREAMS]
-        return self._missing(wanted, "", "your own rights")
+        needed = [replace(each, namespace=namespace) for each in rights.OF_LISTS]
+        needed += [replace(each, namespace=it) for it in some for each in rights.OF_STREAMS]
+        return self._missing(needed, "", "your own rights")
 
     def _operators_rights(self, operators: Iterable[OperatorFacts]) -> dict[str, tuple[Right, ...]]:
-        found: dict[str, tuple[Right, ...]] = {}
+        missing: dict[str, tuple[Right, ...]] = {}
         for each in operators:
             has_policies = each.settings.network_policies.enabled
             needed = rights.OF_OPERATOR + (() if has_policies else rights.WITHOUT_NETWORK_POLICIES)
-            wanted = [
+            needed_there = [
                 replace(right, namespace=namespace)
                 for namespace in each.settings.watch_namespaces or ("",)
                 for right in needed
             ]
             if each.namespace_selector:
-                wanted += rights.OF_NAMESPACE_SELECTOR
-            found[each.service_account] = self._missing(
-                wanted, each.service_account, "the operator's rights"
+                needed_there += rights.OF_NAMESPACE_SELECTOR
+            missing[each.service_account] = self._missing(
+                needed_there, each.service_account, "the operator's rights"
             )
-        return found
+        return missing
 
-    def _missing(self, wanted: Sequence[Right], user: str, what: str) -> tuple[Right, ...]:
+    def _missing(self, needed: Sequence[Right], user: str, what: str) -> tuple[Right, ...]:
         with self._noting(what), ThreadPoolExecutor(MAX_PARALLEL) as pool:
-            allowed = pool.map(lambda right: self._api.allows(right, user), wanted)
-            return tuple(right for right, yes in zip(wanted, list(allowed), strict=True) if not yes)
+            allowed = pool.map(lambda right: self._api.allows(right, user), needed)
+            return tuple(right for right, yes in zip(needed, list(allowed), strict=True) if not yes)
         return ()
 
     def _node(self, name: str) -> tuple[bool, Node | None]:
         """Whether it could be read, and the node; None if there is none of that name."""
         with self._noting("the nodes"):
-            found = self._api.get(kinds.NODE, "", name)
-            return True, Node(found) if found else None
+            manifest = self._api.get(kinds.NODE, "", name)
+            return True, Node(manifest) if manifest else None
         return False, None
 
     def _stream_count(self) -> int | None:
@@ -239,7 +238,7 @@ class Gatherer:
             slices = self._api.list(
                 kinds.ENDPOINT_SLICE, "kube-system", {"kubernetes.io/service-name": "kube-dns"}
             )
-            endpoints = [each for found in slices for each in mappings(found["endpoints"])]
+            endpoints = [each for part in slices for each in mappings(part["endpoints"])]
             ready = [each for each in endpoints if at(each, "conditions", "ready") is not False]
             return len(ready) if slices else None
         return None
@@ -266,8 +265,7 @@ class Gatherer:
         except ApiError as error:
             unread = Unread("the driver's metrics", error.message)
             return replace(stream, unread=(*stream.unread, unread))
-        found: DriverMetrics | None = parse_metrics(page)
-        return replace(stream, metrics=found)
+        return replace(stream, metrics=parse_metrics(page))
 
     def _with_inside(self, stream: StreamFacts, *, always: bool) -> StreamFacts:
         """What a check inside the driver's container finds, if the driver runs.

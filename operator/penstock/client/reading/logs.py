@@ -90,10 +90,10 @@ def _entry(text: str) -> dict[str, Any] | None:
     if not text.startswith("{"):
         return None
     try:
-        found = json.loads(text)
+        entry = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return entry if isinstance(entry, dict) else None
 
 
 def _value(value: object) -> str:

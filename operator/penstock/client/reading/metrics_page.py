@@ -16,17 +16,17 @@ _LATENCY = "record_commit_latency_seconds"
 def parse_metrics(page: str) -> DriverMetrics | None:
     """The numbers that commands show; None if it is no page of metrics."""
     try:
-        found = dict(_samples(page))
+        samples = dict(_samples(page))
     except ValueError:
         return None
-    committed = found.get("last_epoch_commit_timestamp_seconds")
-    lag = found.get("unhandled_records")
-    count = found.get(f"{_LATENCY}_count")
+    committed = samples.get("last_epoch_commit_timestamp_seconds")
+    lag = samples.get("unhandled_records")
+    count = samples.get(f"{_LATENCY}_count")
     return DriverMetrics(
         last_commit=datetime.fromtimestamp(committed, UTC) if committed else None,
         lag=None if lag is None else int(lag),
-        records=found.get("committed_records_total"),
-        latency=found[f"{_LATENCY}_sum"] / count if count else None,
+        records=samples.get("committed_records_total"),
+        latency=samples[f"{_LATENCY}_sum"] / count if count else None,
     )
 
 

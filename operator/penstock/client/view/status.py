@@ -121,9 +121,13 @@ def _rows(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
     yield "restarts", _restarts(stream)
     yield from _failure(stream, facts)
     for kind in ("Reconciling", "Stalled", "Warning"):
-        found = stream.condition(kind)
-        if found is not None and found.status == "True" and found.message != _message(stream):
-            yield kind.lower(), f"{found.reason}: {printable(found.message)}"
+        condition = stream.condition(kind)
+        if (
+            condition is not None
+            and condition.status == "True"
+            and condition.message != _message(stream)
+        ):
+            yield kind.lower(), f"{condition.reason}: {printable(condition.message)}"
     yield "do", remedy.action
     yield "run", stream.command(remedy)
     yield from _checkpoint(stream, facts)
@@ -134,8 +138,8 @@ def _rows(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
 def _remedy(stream: StreamFacts) -> Remedy:
     """For what is wrong. While an earlier spec runs, that is what refuses the newest one."""
     kinds = ("Stalled", "Reconciling", "Warning") if stream.holds("Ready") else ("Stalled",)
-    found = [each for each in map(stream.condition, kinds) if each and each.status == "True"]
-    return remedy_for(found[0].reason if found else stream.reason, stream.status.state)
+    conditions = [each for each in map(stream.condition, kinds) if each and each.status == "True"]
+    return remedy_for(conditions[0].reason if conditions else stream.reason, stream.status.state)
 
 
 def _message(stream: StreamFacts) -> str:
@@ -184,10 +188,11 @@ def _cores(stream: StreamFacts) -> str:
 
 
 def _restarts(stream: StreamFacts) -> str:
-    found = stream.status.restarts
-    if found is None:
+    restarts = stream.status.restarts
+    if restarts is None:
         return ""
-    return f"{found.total} (query {found.query}, process {found.process}, pod {found.pod})"
+    levels = f"query {restarts.query}, process {restarts.process}, pod {restarts.pod}"
+    return f"{restarts.total} ({levels})"
 
 
 def _failure(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:

@@ -25,12 +25,12 @@ class Moment:
 
 def moments_of(stream: StreamFacts) -> tuple[Moment, ...]:
     """All that is known, the oldest first; what two sources say is said once."""
-    found = sorted(
+    moments = sorted(
         {*_events(stream), *_conditions(stream), *_failures(stream), *_pods(stream)},
     )
     said: dict[tuple[str, str], datetime] = {}
     kept: list[Moment] = []
-    for each in found:
+    for each in moments:
         # The operator reports a change as a condition and as an event, a moment apart.
         key = (each.reason, each.message)
         if not each.message or key not in said or each.time - said[key] > _MOMENT:

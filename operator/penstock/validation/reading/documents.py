@@ -212,10 +212,10 @@ def _has_our_parts(spec: Any) -> bool:
     return isinstance(spec, dict) and {"source", "sink"} <= set(spec)
 
 
-def _alike(text: Any, wanted: str) -> bool:
-    if not isinstance(text, str) or len(text) > 2 * len(wanted):
+def _alike(text: Any, expected: str) -> bool:
+    if not isinstance(text, str) or len(text) > 2 * len(expected):
         return False
-    matcher = difflib.SequenceMatcher(a=text.lower(), b=wanted.lower())
+    matcher = difflib.SequenceMatcher(a=text.lower(), b=expected.lower())
     return matcher.ratio() >= _LEAST_RATIO
 
 
@@ -226,10 +226,10 @@ def _short(value: Any) -> str:
 
 def _is_other_by_its_head(chunk: str) -> bool:
     """Whether the first lines say that a document is neither a stream nor a list."""
-    found = dict(_HEAD.findall(chunk[:_LONG]))
+    head = dict(_HEAD.findall(chunk[:_LONG]))
     return (
-        len(found) == 2
-        and not found["kind"].endswith("List")
-        and not _alike(found["kind"], KIND)
-        and found["apiVersion"].partition("/")[0] != GROUP
+        len(head) == 2
+        and not head["kind"].endswith("List")
+        and not _alike(head["kind"], KIND)
+        and head["apiVersion"].partition("/")[0] != GROUP
     )

@@ -30,10 +30,10 @@ def expand(arguments: Iterable[str]) -> Iterator[tuple[str, Path | UnreadableFil
     """The files by name, once each: all manifests below a folder, all matches of a pattern."""
     seen = set()
     for argument in arguments:
-        for name, found in _expand(argument):
-            if isinstance(found, UnreadableFile) or found not in seen:
-                yield name, found
-                seen.add(found)
+        for name, file in _expand(argument):
+            if isinstance(file, UnreadableFile) or file not in seen:
+                yield name, file
+                seen.add(file)
 
 
 def _expand(argument: str) -> Iterator[tuple[str, Path | UnreadableFile]]:
@@ -56,9 +56,9 @@ def _expand(argument: str) -> Iterator[tuple[str, Path | UnreadableFile]]:
 
 
 def _existing(path: Path) -> Iterator[tuple[str, Path | UnreadableFile]]:
-    found = list(_manifests(path)) if path.is_dir() else [(str(path), path)]
-    yield from found
-    if not found:
+    files = list(_manifests(path)) if path.is_dir() else [(str(path), path)]
+    yield from files
+    if not files:
         yield str(path), UnreadableFile(f"no file in it ends with {', '.join(_SUFFIXES)}")
 
 

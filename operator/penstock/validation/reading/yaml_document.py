@@ -245,10 +245,10 @@ def _plain(text: str) -> Scalar:
     if text[0] not in "+-.0123456789" or len(text) > _LONGEST_NUMBER:
         return text
     digits = text if text[0] == "." else text.replace("_", "")
-    found = _INTEGER.fullmatch(digits)
-    if found is not None:
-        group = found.lastindex or 0
-        value = int(found[1] + found[group], _BASES[group - 2])
+    match = _INTEGER.fullmatch(digits)
+    if match is not None:
+        group = match.lastindex or 0
+        value = int(match[1] + match[group], _BASES[group - 2])
         if value in _EXACT_INTEGERS:
             return value
     is_float = _FLOAT.fullmatch(digits) is not None and math.isfinite(float(digits))

@@ -123,12 +123,12 @@ def _unknown_options(
 def _wrong_values(options: Mapping[str, str]) -> Iterator[Problem]:
     """Values that Spark's source cannot read."""
     for name, value in options.items():
-        wanted = _wanted(name.lower(), value)
-        if wanted is not None:
-            yield _option_problem("source.kafka", name, f"takes {wanted}")
+        expected = _expected(name.lower(), value)
+        if expected is not None:
+            yield _option_problem("source.kafka", name, f"takes {expected}")
 
 
-def _wanted(key: str, value: str) -> str | None:
+def _expected(key: str, value: str) -> str | None:
     """What an option takes, if that is something else."""
     if key in _NUMBERS:
         least, most = _NUMBERS[key]

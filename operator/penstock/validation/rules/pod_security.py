@@ -58,15 +58,15 @@ def find_violations(template: Mapping[str, Any], pod: str, allowed: PodSecurity)
     spec = _mapping(template.get("spec"))
     at = f"spec.{pod}.podTemplate"
     beyond_baseline = list(_beyond_baseline(spec, _mapping(template.get("metadata"))))
-    found = [_violation(at, *each, PodSecurity.BASELINE) for each in beyond_baseline]
+    violations = [_violation(at, *each, PodSecurity.BASELINE) for each in beyond_baseline]
     if allowed is PodSecurity.RESTRICTED:
         known = {path for path, _ in beyond_baseline}
-        found += [
+        violations += [
             _violation(at, path, words, PodSecurity.RESTRICTED)
             for path, words in _beyond_restricted(spec, pod)
             if path not in known
         ]
-    return found
+    return violations
 
 
 def _violation(at: str, path: str, words: str, standard: PodSecurity) -> Problem:
@@ -201,7 +201,7 @@ def find_violations_in_conf(spark_conf: Mapping[str, str], allowed: PodSecurity)
     """What Spark's configuration asks for in the pods of executors beyond the standard."""
     if allowed is PodSecurity.PRIVILEGED:
         return []
-    found = []
+    violations = []
     for name, value in spark_conf.items():
         kind = name.removeprefix(_CONF_VOLUMES).partition(".")[0]
         if name.startswith(_CONF_VOLUMES) and kind not in _VOLUME_TYPES:
@@ -209,9 +209,9 @@ def find_violations_in_conf(spark_conf: Mapping[str, str], allowed: PodSecurity)
             if is_host or allowed is PodSecurity.RESTRICTED:
                 standard = PodSecurity.BASELINE if is_host else PodSecurity.RESTRICTED
                 words = f"{kind} is not a volume for everyone"
-                found.append(_violation("spec.sparkConf", name, words, standard))
+                violations.append(_violation("spec.sparkConf", name, words, standard))
         annotation = name.removeprefix(_CONF_ANNOTATION)
         if annotation.startswith(_APPARMOR_ANNOTATION) and not _is_confined(value):
             words = "removes the AppArmor profile"
-            found.append(_violation("spec.sparkConf", name, words, PodSecurity.BASELINE))
-    return found
+            violations.append(_violation("spec.sparkConf", name, words, PodSecurity.BASELINE))
+    return violations

@@ -85,8 +85,8 @@ def find_problems(spec: StreamSpec) -> Iterator[Problem]:
 def _refusal(template: Mapping[str, Any], container: str) -> str | None:
     if _is_deeper(template, _MAX_DEPTH):
         return f"podTemplate cannot have more than {_MAX_DEPTH} levels"
-    found = next(_reserved(template, container), None)
-    return None if found is None else f"podTemplate cannot set {found[0]}: {found[1]}"
+    reserved = next(_reserved(template, container), None)
+    return None if reserved is None else f"podTemplate cannot set {reserved[0]}: {reserved[1]}"
 
 
 def _reserved(template: Mapping[str, Any], container: str) -> Iterator[tuple[str, str]]:
@@ -164,16 +164,16 @@ def _containers(template: Mapping[str, Any], name: str, path: FieldPath) -> Iter
 def _value(value: Any, declared: str, path: FieldPath) -> Iterator[Problem]:
     if value is None or declared == "object":
         return
-    if found := _LIST.fullmatch(declared):
+    if match := _LIST.fullmatch(declared):
         if isinstance(value, list):
             for number, each in enumerate(value):
-                yield from _value(each, found[1], (*path, number))
+                yield from _value(each, match[1], (*path, number))
         else:
             yield _error(path, "should be a list")
-    elif found := _MAP.fullmatch(declared):
+    elif match := _MAP.fullmatch(declared):
         if isinstance(value, dict):
             for key, each in value.items():
-                yield from _value(each, found[1], (*path, key))
+                yield from _value(each, match[1], (*path, key))
         else:
             yield _error(path, "should be an object")
     elif declared in _TYPES:
@@ -234,16 +234,17 @@ def _models() -> Any:
 @cache
 def _fields(model: str) -> dict[str, str]:
     """The declared types of a model's fields, by their names in JSON."""
-    found = getattr(_models(), model)
-    return {json: found.openapi_types[name] for name, json in found.attribute_map.items()}
+    client_class = getattr(_models(), model)
+    types = client_class.openapi_types
+    return {json: types[name] for name, json in client_class.attribute_map.items()}
 
 
 @cache
 def _required(model: str) -> tuple[str, ...]:
     """The fields without which the client builds no such object."""
-    found = getattr(_models(), model)
+    client_class = getattr(_models(), model)
     return tuple(
-        found.attribute_map[name]
-        for name, field in found.model_fields.items()
+        client_class.attribute_map[name]
+        for name, field in client_class.model_fields.items()
         if field.is_required() and (model, name) not in _OPTIONAL
     )

@@ -31,7 +31,7 @@ _RAREST_NUMBERS = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class Unread:
+class NotRead:
     """What could not be read, so nothing is said about it."""
 
     what: str
@@ -58,7 +58,7 @@ class StreamFacts(RunningParts):
     metrics: DriverMetrics | None = None
     inside: PodCheck | None = None
     """What a check inside the driver's container found; None if none was made."""
-    unread: tuple[Unread, ...] = ()
+    not_read: tuple[NotRead, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -235,7 +235,7 @@ class ClusterFacts:
     """Ready addresses of the cluster's name servers; None if that is not known."""
     crd_properties: frozenset[str] | None = None
     """The status fields in the schema that is installed; None if that could not be read."""
-    unread: tuple[Unread, ...] = ()
+    not_read: tuple[NotRead, ...] = ()
 
     def operators_of(self, namespace: str, class_name: str) -> tuple[OperatorFacts, ...]:
         """Those that manage the streams of a class in a namespace."""

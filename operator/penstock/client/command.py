@@ -437,9 +437,9 @@ def _why(server: str, error: ApiError) -> str:
 
 
 def _note_unread(facts: ClusterFacts) -> None:
-    unread = {*facts.unread, *(each for stream in facts.streams for each in stream.unread)}
-    for what in sorted({each.what for each in unread}):
-        why = next(each.why for each in unread if each.what == what)
+    not_read = {*facts.not_read, *(each for stream in facts.streams for each in stream.not_read)}
+    for what in sorted({each.what for each in not_read}):
+        why = next(each.why for each in not_read if each.what == what)
         _note(f"not read: {what}: {why}")
 
 

@@ -44,8 +44,8 @@ def plan(loaded: Loaded, namespace: str, live: Callable[[Key], Live | None]) -> 
         errors = [it for it in check_document(document) if it.severity == "error"]
         invalid += bool(errors)
         findings += errors or _plan_document(document, namespace, live)
-    valid, unread = len(loaded.streams) - invalid, len(loaded.findings)
-    return ValidationReport(tuple(findings), valid, invalid, loaded.skipped, unread)
+    valid, unreadable = len(loaded.streams) - invalid, len(loaded.findings)
+    return ValidationReport(tuple(findings), valid, invalid, loaded.skipped, unreadable)
 
 
 def _plan_document(

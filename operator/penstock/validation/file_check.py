@@ -46,7 +46,7 @@ def check_paths(
             finding = FileFinding(
                 argument, 1, 1, "", "error", "Unreadable", f"cannot be read: {error}"
             )
-            report, all_read = report + ValidationReport((finding,), unread=1), False
+            report, all_read = report + ValidationReport((finding,), unreadable=1), False
         else:
             file = "<stdin>" if argument == STDIN else str(path)
             report += check(load(data, file))
@@ -66,8 +66,8 @@ def check(
         left += analyzer is None and _has_sql(document.content)
         findings += of_stream
     findings.sort(key=lambda finding: (finding.line, finding.column))
-    valid, unread = len(loaded.streams) - invalid, len(loaded.findings)
-    return ValidationReport(tuple(findings), valid, invalid, loaded.skipped, unread, left)
+    valid, unreadable = len(loaded.streams) - invalid, len(loaded.findings)
+    return ValidationReport(tuple(findings), valid, invalid, loaded.skipped, unreadable, left)
 
 
 def _has_sql(content: dict[str, Any]) -> bool:

@@ -39,7 +39,7 @@ class ValidationReport:
     invalid: int = 0
     skipped: int = 0
     """Documents of other kinds, which nobody looked at."""
-    unread: int = 0
+    unreadable: int = 0
     """Files and documents that could not be read, and near misses."""
     left_to_spark: int = 0
     """Streams of whose SQL nobody has judged the names and types."""
@@ -55,7 +55,7 @@ class ValidationReport:
             self.valid + other.valid,
             self.invalid + other.invalid,
             self.skipped + other.skipped,
-            self.unread + other.unread,
+            self.unreadable + other.unreadable,
             self.left_to_spark + other.left_to_spark,
         )
 
@@ -97,8 +97,8 @@ def summary(report: ValidationReport) -> str:
         said = f"{_count(report.valid, 'stream')} valid"
         if report.invalid:
             said += f", {report.invalid} invalid"
-    if report.unread:
-        said += f", {_count(report.unread, 'document')} not read"
+    if report.unreadable:
+        said += f", {_count(report.unreadable, 'document')} not read"
     if report.skipped:
         said += f", {_count(report.skipped, 'other document')} skipped"
     return said
@@ -118,7 +118,7 @@ def as_json(report: ValidationReport) -> str:
     content = {
         "valid": report.valid,
         "invalid": report.invalid,
-        "unread": report.unread,
+        "unread": report.unreadable,
         "skipped": report.skipped,
         "leftToSpark": report.left_to_spark,
         "findings": [vars(each) for each in report.findings],

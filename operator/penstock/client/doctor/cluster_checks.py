@@ -234,13 +234,13 @@ def own_rights(facts: ClusterFacts) -> Iterator[Finding]:
         )
 
 
-def unread(facts: ClusterFacts) -> Iterator[Finding]:
-    for each in facts.unread:
+def not_read(facts: ClusterFacts) -> Iterator[Finding]:
+    for each in facts.not_read:
         yield Finding(
             Severity.NOT_JUDGED, "cluster", "NotJudged", f"{each.what} cannot be read: {each.why}"
         )
     for stream in facts.streams:
-        for each in stream.unread:
+        for each in stream.not_read:
             yield Finding(
                 Severity.NOT_JUDGED,
                 str(stream.key),

@@ -20,7 +20,7 @@ OF_CLUSTER: tuple[ClusterCheck, ...] = (
     cluster_checks.name_servers,
     cluster_checks.versions,
     cluster_checks.own_rights,
-    cluster_checks.unread,
+    cluster_checks.not_read,
 )
 OF_STREAM: tuple[StreamCheck, ...] = (
     stream_checks.stale_status,

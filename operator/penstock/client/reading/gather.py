@@ -1,6 +1,6 @@
 """Reads the facts from the API server, as many at the same time as it makes sense.
 
-What may not be read is noted as unread, and everything else is still read: a person on call often
+What may not be read is noted as not read, and everything else is still read: a person on call often
 has the rights of one namespace only.
 """
 
@@ -16,10 +16,10 @@ from typing import TypeVar
 from penstock.api import group_version
 from penstock.client.cluster_facts import (
     ClusterFacts,
+    NotRead,
     OperatorFacts,
     Right,
     StreamFacts,
-    Unread,
     with_objects,
 )
 from penstock.client.reading import rights
@@ -67,7 +67,7 @@ class Gatherer:
     def __init__(self, api: KubeApi, pool: ThreadPoolExecutor) -> None:
         self._api = api
         self._pool = pool
-        self._unread: list[Unread] = []
+        self._not_read: list[NotRead] = []
 
     def fleet(self, selection: Selection) -> ClusterFacts:
         """The streams with their pods and metrics: what `status` and `top` show."""
@@ -90,7 +90,7 @@ class Gatherer:
     def _measured(self, streams: Sequence[StreamFacts]) -> ClusterFacts:
         """With the numbers of the drivers' own pages."""
         measured = tuple(self._pool.map(self._with_metrics, streams))
-        return ClusterFacts(self._now(), measured, unread=tuple(self._unread))
+        return ClusterFacts(self._now(), measured, not_read=tuple(self._not_read))
 
     def only(self, selection: Selection) -> ClusterFacts:
         return ClusterFacts(self._now(), tuple(map(StreamFacts, self._streams(selection))))
@@ -124,7 +124,7 @@ class Gatherer:
             dns_endpoints=dns.result(),
             crd_properties=crd.result(),
             now=self._now(),
-            unread=tuple(dict.fromkeys(self._unread)),
+            not_read=tuple(dict.fromkeys(self._not_read)),
         )
 
     def _streams(self, selection: Selection) -> list[Stream]:
@@ -156,7 +156,7 @@ class Gatherer:
         try:
             yield
         except ApiError as error:
-            self._unread.append(Unread(what, error.message))
+            self._not_read.append(NotRead(what, error.message))
 
     def _operators(self) -> tuple[OperatorFacts, ...] | None:
         with self._noting("the operator's deployment"):
@@ -263,8 +263,8 @@ class Gatherer:
             path = kinds.POD.path(stream.key.namespace, driver.name)
             page = self._api.page(f"{path}:{naming.METRICS_PORT}/proxy/metrics", _METRICS_SECONDS)
         except ApiError as error:
-            unread = Unread("the driver's metrics", error.message)
-            return replace(stream, unread=(*stream.unread, unread))
+            not_read = NotRead("the driver's metrics", error.message)
+            return replace(stream, not_read=(*stream.not_read, not_read))
         return replace(stream, metrics=parse_metrics(page))
 
     def _with_inside(self, stream: StreamFacts, *, always: bool) -> StreamFacts:
@@ -279,8 +279,8 @@ class Gatherer:
             return replace(stream, inside=self._check_inside(stream, driver.name))
         except (ApiError, ValueError) as error:
             why = error.message if isinstance(error, ApiError) else str(error)
-            unread = Unread("the network inside the driver's container", why)
-            return replace(stream, unread=(*stream.unread, unread))
+            not_read = NotRead("the network inside the driver's container", why)
+            return replace(stream, not_read=(*stream.not_read, not_read))
 
     def _check_inside(self, stream: StreamFacts, pod: str) -> PodCheck:
         servers = dict.fromkeys(each for some in stream.resource.brokers.values() for each in some)

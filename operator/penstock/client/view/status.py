@@ -57,7 +57,7 @@ def as_json(facts: ClusterFacts) -> str:
     content = {
         "time": facts.now.isoformat(timespec="seconds"),
         "streams": [_as_json(each) for each in facts.streams],
-        "notRead": [{"what": each.what, "why": each.why} for each in facts.unread],
+        "notRead": [{"what": each.what, "why": each.why} for each in facts.not_read],
     }
     return json.dumps(content, indent=2, default=str)
 
@@ -131,7 +131,7 @@ def _rows(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
     yield "do", remedy.action
     yield "run", stream.command(remedy)
     yield from _checkpoint(stream, facts)
-    for each in (*facts.unread, *stream.unread):
+    for each in (*facts.not_read, *stream.not_read):
         yield "not read", printable(f"{each.what}: {each.why}")
 
 

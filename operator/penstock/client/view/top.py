@@ -76,10 +76,11 @@ def summary(facts: ClusterFacts) -> str:
     """One line above the table."""
     ready = sum(each.holds("Ready") for each in facts.streams)
     lag = sum(each.lag or 0 for each in facts.streams)
-    unread = f"; not read: {', '.join(each.what for each in facts.unread)}" if facts.unread else ""
+    what = ", ".join(each.what for each in facts.not_read)
+    not_read = f"; not read: {what}" if what else ""
     return (
         f"{facts.now:%H:%M:%S} UTC: {ready} of {len(facts.streams)} streams Ready, "
-        f"{number(lag)} records behind{unread}"
+        f"{number(lag)} records behind{not_read}"
     )
 
 

@@ -58,7 +58,7 @@ class History:
     """Starts of the query after a failure."""
     divisions: int = 0
     """Divisions of the state that were begun since a query was last started."""
-    unread: UnreadPartitions = UnreadPartitions()  # noqa: RUF009
+    unread_partitions: UnreadPartitions = UnreadPartitions()  # noqa: RUF009
 
     @property
     def failures_in_a_row(self) -> int:

@@ -405,7 +405,7 @@ def _while_starting(
         history,
         restarts=history.restarts + int(after is not None),
         divisions=0,
-        unread=history.unread.in_new_run(),
+        unread_partitions=history.unread_partitions.in_new_run(),
     )
     run = Running.begin(observation, after, policy.mode)
     events = () if after is None else (QueryRestarted(after),)
@@ -425,7 +425,9 @@ def _while_running(
     run: Running, state: State, observation: Observation, policy: RestartPolicy, jitter: float
 ) -> Decision:
     run, history = run_progress.with_activity(run, state.history, observation, policy)
-    history = replace(history, unread=history.unread.observe(observation, policy))
+    history = replace(
+        history, unread_partitions=history.unread_partitions.observe(observation, policy)
+    )
 
     def fail(failure: Failure) -> Decision:
         failed = replace(state, phase=run, history=history)
@@ -453,8 +455,8 @@ def _while_running(
             replace(state, phase=Starting(), history=history), Action.STOP_QUERY, events
         )
     else:
-        unread, failure = history.unread.restart(run.committed_at, policy)
-        history = replace(history, unread=unread)
+        unread_partitions, failure = history.unread_partitions.restart(run.committed_at, policy)
+        history = replace(history, unread_partitions=unread_partitions)
         failure = failure or stall_detection.stall(run, history, observation, policy)
     if failure is not None:
         return fail(failure)
@@ -470,12 +472,12 @@ def _with_interruption(
     out, and what it does without. Each is an event when its reason changes.
     """
     late = stall_detection.late(run, history, observation, policy)
-    unread = history.unread.interruption(run.committed_at, policy)
-    if late is not None or unread is not None:
+    left_out = history.unread_partitions.interruption(run.committed_at, policy)
+    if late is not None or left_out is not None:
         run = replace(run, healthy_since=None)
     if observation.source_outage is not None:
         run = replace(run, source_answers_since=observation.now)
-    interruption, warning = observation.source_outage or late or unread, observation.warning
+    interruption, warning = observation.source_outage or late or left_out, observation.warning
     events: list[Event] = []
     if interruption is not None and interruption.reason != run.interruption:
         events.append(NewInterruption(interruption))

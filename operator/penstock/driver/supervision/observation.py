@@ -40,7 +40,7 @@ class Observation:
     """The newest epoch, or batch, with a commit in the checkpoint."""
     offsets: Offsets | None
     """Kafka's offsets at that commit; None for another source."""
-    unread: frozenset[Position]
+    positions_behind: frozenset[Position]
     """Committed offsets, of the last few seconds, after which the source has a record."""
     planned_epoch: int | None
     """The newest epoch, or batch, with offsets in the checkpoint."""
@@ -79,7 +79,7 @@ def nothing_observed(now: float) -> Observation:
         has_query=False,
         epoch=None,
         offsets=None,
-        unread=frozenset(),
+        positions_behind=frozenset(),
         planned_epoch=None,
         activity=NO_ACTIVITY,
         completed=False,

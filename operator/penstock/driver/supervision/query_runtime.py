@@ -96,10 +96,10 @@ class QueryRuntime:
 
     # Observe.
 
-    def observe(self, unread: frozenset[Position]) -> Observation:
+    def observe(self, positions_behind: frozenset[Position]) -> Observation:
         """The query and everything that it depends on, now.
 
-        `unread` are the committed offsets after which the sampler has seen a record.
+        `positions_behind` are the committed offsets after which the sampler has seen a record.
         Raises TooFewExecutorsAllowed if the partitions need more executors than the spec allows.
         """
         source = self._source.view
@@ -127,7 +127,7 @@ class QueryRuntime:
             has_query=self.has_query,
             epoch=self.progress.committed_epoch(),
             offsets=self.progress.committed_offsets(),
-            unread=unread,
+            positions_behind=positions_behind,
             planned_epoch=planned_epoch,
             activity=self._activity(),
             completed=self._completed,

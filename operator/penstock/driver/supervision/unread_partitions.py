@@ -44,7 +44,7 @@ class UnreadPartitions:
         # No offsets: another source, or a checkpoint that is being purged.
         if committed is None or not policy.mode.has_long_running_tasks:
             return self
-        seen = observation.unread if observation.source_outage is None else ()
+        seen = observation.positions_behind if observation.source_outage is None else ()
         still = _still_at(self.restarted_for, committed)
         return UnreadPartitions(
             {place: self.since.get(place, observation.now) for place in _still_at(seen, committed)},

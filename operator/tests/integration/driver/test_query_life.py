@@ -235,8 +235,8 @@ def test_a_real_run_makes_the_observations_of_the_unit_tests(
     seen: list[Observation] = []
     observe = QueryRuntime.observe
 
-    def recorded(runtime: QueryRuntime, unread: frozenset[Position]) -> Observation:
-        seen.append(observe(runtime, unread))
+    def recorded(runtime: QueryRuntime, positions_behind: frozenset[Position]) -> Observation:
+        seen.append(observe(runtime, positions_behind))
         return seen[-1]
 
     monkeypatch.setattr(QueryRuntime, "observe", recorded)

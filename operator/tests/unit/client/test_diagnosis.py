@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.status import LastFailure, StreamStatus
-from penstock.client.cluster_facts import Right, Unread
+from penstock.client.cluster_facts import NotRead, Right
 from penstock.client.doctor.diagnosis import diagnose
 from penstock.client.doctor.finding import Finding, Severity
 from penstock.client.view.findings import as_json, as_text, exit_code
@@ -335,9 +335,12 @@ def test_state_with_fewer_partitions_than_cores_is_a_warning(
 
 def test_what_may_not_be_read_is_said_and_not_judged() -> None:
     """No wrong verdict for somebody who has few rights."""
-    unread = Unread("the operator's deployment", "403 Forbidden")
+    not_read = NotRead("the operator's deployment", "403 Forbidden")
     facts = facts_of(
-        running(), operators=None, unread=(unread,), missing_rights={"": (Right("get", "nodes"),)}
+        running(),
+        operators=None,
+        not_read=(not_read,),
+        missing_rights={"": (Right("get", "nodes"),)},
     )
     findings = diagnose(facts)
     assert {each.severity for each in findings} == {Severity.NOT_JUDGED}

@@ -89,7 +89,7 @@ def observations(draw: st.DrawFn) -> Observation:
         has_query=has_session and draw(st.booleans()),
         epoch=draw(st.none() | st.integers(0, 9)),
         offsets=draw(st.none() | st.integers(0, 2).map(lambda end: {"in": {0: end}})),
-        unread=draw(st.frozensets(POSITIONS)),
+        positions_behind=draw(st.frozensets(POSITIONS)),
         planned_epoch=draw(st.none() | st.integers(0, 13)),
         activity=draw(ACTIVITIES),
         warning=draw(st.none() | st.just(Failure("TooFewExecutorsAllowed", "2 of 3"))),
@@ -133,7 +133,7 @@ def test_invariants_over_random_histories(
             assert run.confirmed
             silent = now - run.progress_at
             assert silent <= stall_detection.late_after(state.history, policy)
-            assert state.history.unread.interruption(run.committed_at, policy) is None
+            assert state.history.unread_partitions.interruption(run.committed_at, policy) is None
             assert query_state is not QueryState.FAILED
 
 

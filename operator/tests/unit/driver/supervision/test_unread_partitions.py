@@ -53,7 +53,7 @@ def epochs(
             epoch=epoch,
             planned_epoch=epoch,
             offsets={"in": {0: 10 * epoch, 3: 50 if held else 51 + epoch}},
-            unread=frozenset({HELD}),
+            positions_behind=frozenset({HELD}),
         )
         state, what, _ = decided(state, observation, policy)
     return state, observation, what
@@ -98,7 +98,7 @@ def test_a_record_that_is_read_in_time_is_nothing() -> None:
     state, observation, what = epochs(state, observation, 300.0, held=False)
     assert what is Action.WAIT
     assert is_ready(state)
-    assert state.history.unread.since == {}
+    assert state.history.unread_partitions.since == {}
 
 
 def test_a_micro_batch_states_what_it_reads() -> None:
@@ -122,7 +122,7 @@ def test_patience_doubles_until_the_partition_is_read() -> None:
     assert [wait - 2 for wait in waits] == expected
     state, observation = committing(3, CONTINUOUS, state)
     state, observation, _ = epochs(state, observation, 1.0, held=False)
-    assert state.history.unread.restarts == 0
+    assert state.history.unread_partitions.restarts == 0
 
 
 def test_a_new_run_gets_its_time_to_read_them() -> None:

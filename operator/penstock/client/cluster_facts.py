@@ -106,7 +106,7 @@ class StreamFacts(RunningParts):
 
     @property
     def stopped(self) -> bool:
-        """Whether no driver is to run: it is suspended, or has finished and was let go."""
+        """Whether no driver is to run: it is suspended, or has finished and was deleted."""
         owner = self.stateful_set
         return self.resource.suspended or (owner is not None and owner.scaled_to_zero)
 

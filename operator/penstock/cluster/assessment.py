@@ -103,7 +103,7 @@ def assess_driver(stream: Stream, pod_hash: str, parts: RunningParts, now: datet
             "RollingOut",
             f"The pod {pod.name} has the previous spec and is being replaced",
         )
-    if has_void_token(parts):
+    if has_revoked_token(parts):
         return Assessment(
             StreamState.RESTARTING,
             SERVICE_ACCOUNT_RECREATED,
@@ -163,7 +163,7 @@ def is_overdue(pod: Pod, now: datetime) -> bool:
     return due is not None and now > due + _TERMINATION_SLACK
 
 
-def has_void_token(parts: RunningParts) -> bool:
+def has_revoked_token(parts: RunningParts) -> bool:
     """Whether the token of the driver's pod is of a ServiceAccount that is gone.
 
     A token is bound to the account's UID, so it ends when the account is deleted, also if another

@@ -124,14 +124,14 @@ class Applier:
         to_apply: tuple[Manifest, ...],
         to_delete: tuple[Ref, ...],
         *,
-        again: bool = True,
+        may_retry: bool = True,
     ) -> NotApplied | None:
         """Writes in this order. Returns what failed, now or before, and holds the writes back.
 
-        `again`: what has failed before may be repeated, once it is due.
+        `may_retry`: what has failed before may be repeated, once it is due.
         """
         known, failures = self._failures.get(key, {}), dict[str, _Failure]()
-        if not again:
+        if not may_retry:
             soon = self._now() + _TURN
             known = {it: replace(old, due=max(old.due, soon)) for it, old in known.items()}
         self._failures[key] = failures

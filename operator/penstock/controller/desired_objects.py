@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from penstock.cluster import kinds
-from penstock.cluster.assessment import has_void_token
+from penstock.cluster.assessment import has_revoked_token
 from penstock.cluster.kinds import Manifest, Ref
 from penstock.cluster.pods import LABEL_REVISION
 from penstock.contract import naming
@@ -42,7 +42,7 @@ def kept(situation: Situation, refusal: NotApplied) -> Writes:
     """What is looked after although the newest spec is not applied."""
     if refusal.deliberate:
         return NO_WRITES
-    pods = _void_pod(situation) if refusal.replaces_pod else ()
+    pods = _pod_with_revoked_token(situation) if refusal.replaces_pod else ()
     return Writes((*_first(situation), *_labels_of_pod(situation)), pods)
 
 
@@ -57,8 +57,8 @@ def desired(situation: Situation) -> Writes:
     if not all(map(situation.children.is_existing_claim, to_apply)):
         return Writes(to_apply)
     another_pod = needs_another_pod(situation)
-    pods = _void_pod(situation) or _replaced_pod(situation, another_pod=another_pod)
-    obsolete = (*_unused_config_maps(situation), *pods, *_unwanted_policy(situation))
+    pods = _pod_with_revoked_token(situation) or _replaced_pod(situation, another_pod=another_pod)
+    obsolete = (*_unused_config_maps(situation), *pods, *_disabled_network_policy(situation))
     return Writes(to_apply, obsolete, another_pod)
 
 
@@ -126,21 +126,22 @@ def _desired_objects(situation: Situation) -> tuple[Manifest, ...]:
 def _driver(situation: Situation) -> Manifest:
     """The StatefulSet, with the pod template that runs if that is another operator's."""
     pod, owner = situation.pod, situation.owner
-    driver = driver_stateful_set(situation.desired, situation.claim, let_go=_is_let_go(situation))
+    has_finished = _should_delete_finished_driver(situation)
+    driver = driver_stateful_set(situation.desired, situation.claim, has_finished=has_finished)
     runs = pod is not None and not pod.terminating
     if owner is not None and runs and is_of_another_operator(driver, owner):
         return with_template_of(driver, owner)
     return driver
 
 
-def _is_let_go(situation: Situation) -> bool:
+def _should_delete_finished_driver(situation: Situation) -> bool:
     """Whether a revision that has finished is to have no driver any more."""
     owner, pod = situation.owner, situation.pod
     if not situation.stays_finished:
         return False
     if pod is None or pod.terminating or (owner is not None and owner.has_finished):
         return True
-    left = situation.until_let_go(situation.stream.status)
+    left = situation.until_driver_deleted(situation.stream.status)
     runs_again = pod.report is None or pod.report.state is not QueryState.COMPLETED
     return runs_again or (left is not None and left <= timedelta(0))
 
@@ -182,7 +183,7 @@ def _unused_config_maps(situation: Situation) -> tuple[Ref, ...]:
     )
 
 
-def _unwanted_policy(situation: Situation) -> tuple[Ref, ...]:
+def _disabled_network_policy(situation: Situation) -> tuple[Ref, ...]:
     """The NetworkPolicy of a stream whose administrator wants none any more."""
     desired, policy = situation.desired, situation.children.network_policy
     if desired.settings.network_policies.enabled or policy is None or policy.terminating:
@@ -206,7 +207,7 @@ def _replaced_pod(situation: Situation, *, another_pod: bool) -> tuple[Ref, ...]
     return (pod.ref,) if another_pod or is_stuck else ()
 
 
-def _void_pod(situation: Situation) -> tuple[Ref, ...]:
+def _pod_with_revoked_token(situation: Situation) -> tuple[Ref, ...]:
     """The driver's pod, if its token is of a ServiceAccount that is gone.
 
     Its query runs on, but can have no other executors, and cannot report. The next pod is younger
@@ -216,4 +217,4 @@ def _void_pod(situation: Situation) -> tuple[Ref, ...]:
     pod, owner = situation.pod, situation.owner
     if pod is None or owner is None or owner.scaled_to_zero or pod.terminating:
         return ()
-    return (pod.ref,) if has_void_token(situation.children) else ()
+    return (pod.ref,) if has_revoked_token(situation.children) else ()

@@ -25,7 +25,7 @@ from penstock.controller.status.outcome import NotApplied
 TAKE_WITHIN = timedelta(seconds=60)
 
 
-def held_back(situation: Situation) -> NotApplied | None:
+def not_accepted_by_driver(situation: Situation) -> NotApplied | None:
     """Why a new revision is not applied; None if it is, or if nothing runs that it replaces."""
     stream, desired = situation.stream, situation.desired
     owner, pod = situation.owner, situation.pod

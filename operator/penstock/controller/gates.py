@@ -7,7 +7,7 @@ from datetime import timedelta
 from penstock.api.problem import sentence
 from penstock.contract import naming
 from penstock.contract.reason_table import APPLY_ELSEWHERE, HIGHER_GENERATION
-from penstock.controller.edits import held_back
+from penstock.controller.edits import not_accepted_by_driver
 from penstock.controller.situation import Situation
 from penstock.controller.status.outcome import NotApplied, foreign
 
@@ -119,5 +119,5 @@ GATES = (
     objects_of_others,
     checkpoint_moved,
     checkpoint_missing,
-    held_back,
+    not_accepted_by_driver,
 )

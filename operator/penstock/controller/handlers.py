@@ -22,7 +22,7 @@ from kubernetes.aio.client import Configuration
 from penstock.api import group_version
 
 # The API server may refuse a valid token while it starts, and one that is not valid for ever.
-_LOGIN_AGAIN_SECONDS = 1.0
+_LOGIN_RETRY_SECONDS = 1.0
 
 
 class _Backoffs:
@@ -96,7 +96,7 @@ def _registry(configuration: Configuration) -> Any:
     async def login(**_: Any) -> kopf.ConnectionInfo:
         number = next(answers)
         if number > 0:
-            await asyncio.sleep(_LOGIN_AGAIN_SECONDS)
+            await asyncio.sleep(_LOGIN_RETRY_SECONDS)
         return await _connection(configuration, number)
 
     return registry

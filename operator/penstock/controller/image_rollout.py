@@ -23,7 +23,7 @@ from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
 from penstock.controller.children.diff import content_hash
 from penstock.controller.children.revision import document
-from penstock.controller.status.outcome import IMAGE_AGAIN
+from penstock.controller.status.outcome import IMAGE_RETRY_INTERVAL
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class ImageRollout:
         self._places = 0.0
         """How many queries that have finished may begin their next run with it: an image alone does
         not run them again, so they have no turn."""
-        self._again: Key | None = None
+        self._retried: Key | None = None
         """A stream with which it did not run, and whose turn it is once more."""
         self._stopped_by: Set[Key] = frozenset()
         self._count_at = now()
@@ -103,7 +103,7 @@ class ImageRollout:
             self._let_through[key] = _LetThrough(image.ready, self._now())
         return self._image
 
-    def may_try_again(self, key: Key, stream: Stream) -> bool:
+    def may_retry_image(self, key: Key, stream: Stream) -> bool:
         """Whether it may be applied now to a stream to which it could not be, for the stream runs.
 
         Nobody waits for such a stream. What has refused the image, such as a policy, may have done
@@ -119,11 +119,11 @@ class ImageRollout:
         self._trying.add(key)
         return True
 
-    def is_due_again(self, key: Key) -> bool:
+    def is_retry_due(self, key: Key) -> bool:
         """Whether a stream that was given up with it gets it once more: a passing cause is over."""
         if self._now() >= self._count_at:
             self.count()
-        return key == self._again
+        return key == self._retried
 
     def is_stopped_by(self, key: Key) -> bool:
         """Whether no other stream gets it, and this is one of those with which it did not run."""
@@ -131,7 +131,7 @@ class ImageRollout:
 
     @contextmanager
     def reconciling(self, key: Key) -> Iterator[None]:
-        """While a stream is: what `may_try_again` has allowed to it holds its place."""
+        """While a stream is: what `may_retry_image` has allowed to it holds its place."""
         try:
             yield
         finally:
@@ -210,8 +210,8 @@ class ImageRollout:
         self._room = max(0, room - len(self._turns))
         self._places = self._room if left <= 0 or not ready else inf
         is_idle = not (busy[True] or self._turns)
-        self._again = _due_again(failed, now) if is_idle else None
-        for key in (*self._turns, *filter(None, (self._again,))):
+        self._retried = _due_for_retry(failed, now) if is_idle else None
+        for key in (*self._turns, *filter(None, (self._retried,))):
             self._wake(key)
 
     def _let_through_at_work(self, streams: Mapping[Key, StreamImage]) -> list[tuple[Key, bool]]:
@@ -258,12 +258,12 @@ def _in_turn(keys: Iterable[Key], at_work: Counter[str], room: int) -> Iterator[
         yield first[namespace].pop()
 
 
-def _due_again(failed: Mapping[Key, StreamImage], now: datetime) -> Key | None:
+def _due_for_retry(failed: Mapping[Key, StreamImage], now: datetime) -> Key | None:
     """A stream whose failure is long ago: each for a while, since one may have an invalid spec."""
     due = sorted(
         key
         for key, stream in failed.items()
-        if stream.failed_at is not None and stream.failed_at + IMAGE_AGAIN <= now
+        if stream.failed_at is not None and stream.failed_at + IMAGE_RETRY_INTERVAL <= now
     )
     return due[int(now.timestamp() / _PATIENCE.total_seconds()) % len(due)] if due else None
 

@@ -102,7 +102,7 @@ def applied(situation: Situation, writes: Writes = NO_WRITES) -> PlannedChanges:
     if look is not None:
         planned = replace(planned, requeue_after=min(look, planned.requeue_after or look))
     is_done = is_settled(rollout) and outcome.not_applied is None
-    is_done = is_done and outcome.state is not StreamState.COMPLETED  # its driver may be let go
+    is_done = is_done and outcome.state is not StreamState.COMPLETED  # its driver may be deleted
     planned = replace(planned, steady=is_done and not (writes.apply or writes.delete))
     if situation.claim is not None and not situation.stream.has_status:
         event = checkpoint_found(situation.claim.name)
@@ -208,7 +208,7 @@ def _next_look(situation: Situation, outcome: Outcome, status: StreamStatus) -> 
         look = min(look, max(_REQUEUE_UNWATCHED, waited / 2))
     if outcome.not_applied is not None and outcome.not_applied.retry_in is not None:
         look = min(look, outcome.not_applied.retry_in)
-    left = situation.until_let_go(status)
+    left = situation.until_driver_deleted(status)
     is_new = status.completion_time != before.completion_time
     if left is not None and (left > timedelta(0) or is_new):
         look = min(look, left if left < _REQUEUE_EXACT else left * 2 / 3)

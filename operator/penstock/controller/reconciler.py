@@ -255,8 +255,10 @@ class Reconciler:
     async def _observe(self, key: Key, raw: Manifest, api: KubernetesReads) -> Situation:
         stream = await self._parse(key, raw)
         if rollout.is_given_up(stream):
-            again = self._images.is_due_again(key)
-            stream = replace(stream, again=True) if again else await self._going_back(key, stream)
+            if self._images.is_retry_due(key):
+                stream = replace(stream, retries_given_up=True)
+            else:
+                stream = await self._going_back(key, stream)
         desired = stream.desired
         config = naming.config_name(desired.name, desired.pod_hash) if desired else None
         return Situation.of(stream, await observe_children(api, key, config), self._now())
@@ -293,9 +295,9 @@ class Reconciler:
             situation = replace(situation, children=children, now=self._now())
         situation = self._applier.with_memory(key, situation)
         planned = reconcile(situation)
-        again = self._images.may_try_again(key, stream)
+        may_retry = self._images.may_retry_image(key, stream)
         cause = await self._applier.carry_out(
-            key, situation.children, planned.apply, planned.delete, again=again
+            key, situation.children, planned.apply, planned.delete, may_retry=may_retry
         )
         if cause is None or stream.terminating:
             return planned

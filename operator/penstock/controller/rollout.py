@@ -83,7 +83,7 @@ def next_rollout(situation: Situation, outcome: Outcome) -> Rollout | None:
     newest, before = stream.given_up or stream.desired, stream.status.rollout
     if newest is None:
         return before
-    is_new = before is None or before.revision != newest.spec_hash or stream.again
+    is_new = before is None or before.revision != newest.spec_hash or stream.retries_given_up
     if before is None or is_new:
         before = _begun(stream, newest, before)
     image = "" if newest.stream.spec.image else newest.image

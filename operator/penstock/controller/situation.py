@@ -43,7 +43,7 @@ class ObservedStream(Stream):
     """False if the process that judges texts gave no answer this time, and may the next."""
     given_up: Revision | None = None
     """What the spec says, if that was given up, and `desired` is the last that was Ready."""
-    again: bool = False
+    retries_given_up: bool = False
     """Whether what was given up is tried once more."""
 
     @property
@@ -61,7 +61,7 @@ class ObservedStream(Stream):
         """What is observed besides the status: equal if nothing else has changed.
 
         Of the status, whether there are commits: without, the checkpoint may still begin elsewhere.
-        And whether it has finished, for then its driver may be let go.
+        And whether it has finished, for then its driver may be deleted.
         """
         status = self.status
         known = (status.epoch is None, status.completion_time is None)
@@ -148,7 +148,7 @@ class Situation:
     @classmethod
     def of(cls, stream: ObservedStream, children: ObservedChildren, now: datetime) -> Situation:
         """The situation of a stream whose objects were read."""
-        stream, children = _placed(stream, children)
+        stream, children = _with_checkpoint_place(stream, children)
         previous = _objects_of_previous_stream(stream, children)
         foreign = [each for each in _needed(stream, children) if _is_foreign(each, stream)]
         if previous or children.stateful_set in foreign:
@@ -190,15 +190,15 @@ class Situation:
     def stays_finished(self) -> bool:
         """Whether the desired revision has finished, and does not run again by itself.
 
-        A driver that was let go stays away, also if ttlSecondsAfterFinished is removed. Without it,
-        a pod that takes the place of the one that has finished runs the query again.
+        A driver that was deleted stays away, also if ttlSecondsAfterFinished is removed. Without
+        it, a pod that takes the place of the one that has finished runs the query again.
         """
-        is_let_go = self.owner is not None and self.owner.has_finished
+        is_deleted = self.owner is not None and self.owner.has_finished
         ttl = self.desired.stream.spec.ttl_seconds_after_finished
-        return self.stream.has_finished(self.desired.spec_hash) and (is_let_go or ttl is not None)
+        return self.stream.has_finished(self.desired.spec_hash) and (is_deleted or ttl is not None)
 
-    def until_let_go(self, status: StreamStatus) -> timedelta | None:
-        """Until the driver is let go; negative after it, and None if it is not to be."""
+    def until_driver_deleted(self, status: StreamStatus) -> timedelta | None:
+        """Until the finished driver is deleted; negative after it, and None if it is not to be."""
         desired = self.stream.desired
         ttl = desired.stream.spec.ttl_seconds_after_finished if desired is not None else None
         if ttl is None or status.completion_time is None:
@@ -206,7 +206,7 @@ class Situation:
         return status.completion_time + timedelta(seconds=ttl) - self.now
 
 
-def _placed(
+def _with_checkpoint_place(
     stream: ObservedStream, children: ObservedChildren
 ) -> tuple[ObservedStream, ObservedChildren]:
     """The stream with its checkpoint where that is; without the claim, if that is no volume.

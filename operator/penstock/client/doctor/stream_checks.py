@@ -163,10 +163,10 @@ def not_ready(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     retry = stream.status.next_retry_time
     at_time = f"{retry:%H:%M:%S} UTC" if retry else ""
     is_new = bool(at_time) and at_time not in why
-    again = f"; the next attempt is at {at_time}" if is_new else ""
+    next_attempt = f"; the next attempt is at {at_time}" if is_new else ""
     starts = facts.now - ready.last_transition_time < _STARTS_WITHIN
     severity = Severity.WARNING if starts and ready.reason in _ON_THE_WAY else Severity.PROBLEM
-    message = f"{stream.state} for {since}: {why}{again}"
+    message = f"{stream.state} for {since}: {why}{next_attempt}"
     if _reaches_brokers(stream, ready.reason):
         message = f"{sentence(message)} {_REACHED}"
     yield _from_reason(stream, severity, reason, message)

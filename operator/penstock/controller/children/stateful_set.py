@@ -22,10 +22,10 @@ _USERS = ("runAsUser", "runAsGroup", "fsGroup")
 
 
 def driver_stateful_set(
-    desired: Revision, claim: Claim | None = None, *, let_go: bool = False
+    desired: Revision, claim: Claim | None = None, *, has_finished: bool = False
 ) -> Manifest:
-    """The StatefulSet that runs at most one driver, even if a node is lost; none if suspended, or
-    if the driver is `let_go`, because its query has finished.
+    """The StatefulSet that runs at most one driver, even if a node is lost; none if it is
+    suspended, or if its query `has_finished` and the driver is not to stay.
 
     `claim` is the claim of the checkpoint if it exists.
 
@@ -36,7 +36,7 @@ def driver_stateful_set(
     spec = desired.stream.spec
     template = merge_pod_template(spec.driver.pod_template, _pod(desired, claim))
     annotations = {_ANNOTATION_TEMPLATE: content_hash(template)[:16]}
-    if let_go and not spec.suspend:
+    if has_finished and not spec.suspend:
         annotations[naming.ANNOTATION_FINISHED] = "true"
     if desired.checkpoint_location:  # else the claim, which lives longer, says it
         annotations |= first_start(desired)
@@ -45,7 +45,7 @@ def driver_stateful_set(
         "kind": kinds.STATEFUL_SET.kind,
         "metadata": {**metadata(desired, name), "annotations": annotations},
         "spec": {
-            "replicas": 0 if spec.suspend or let_go else 1,
+            "replicas": 0 if spec.suspend or has_finished else 1,
             "serviceName": name,
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "RollingUpdate"},

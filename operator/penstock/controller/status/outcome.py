@@ -11,7 +11,7 @@ from penstock.cluster.assessment import Assessment
 
 # How long after a stream did not run with the operator's image it gets that once more. Each time it
 # is away for a while, so not soon.
-IMAGE_AGAIN = timedelta(hours=6)
+IMAGE_RETRY_INTERVAL = timedelta(hours=6)
 CHANGED_BY_OTHERS = "ChangedByOthers"
 
 
@@ -28,7 +28,7 @@ class NotApplied:
     deliberate: bool = False
     """Whether a person wants it so, for as long as it takes: then nothing is touched."""
     replaces_pod: bool = True
-    """Whether a driver's pod whose token is void is replaced: not if no other pod could start."""
+    """Whether a driver's pod with a revoked token is replaced: not if no other could start."""
     retry_in: timedelta | None = None
     """When to try again, if that is known."""
     edit: EditVerdict | None = None
@@ -77,7 +77,8 @@ def rolled_back(rollout: Rollout, revision: str) -> NotApplied:
         said = (
             f"The stream did not become Ready with {rollout.default_image}, the operator's image, "
             f"so it runs with {rollout.last_ready_image}, its previous one: {why} It retries after "
-            f"{IMAGE_AGAIN // timedelta(hours=1)} hours, or at once if you set spec.restartedAt. "
+            f"{IMAGE_RETRY_INTERVAL // timedelta(hours=1)} hours, or at once if you set "
+            "spec.restartedAt. "
             "Install the operator with an image that runs, or name an image in spec.image"
         )
     else:

@@ -13,7 +13,7 @@ from penstock.cluster.assessment import (
     RunningParts,
     assess_driver,
     assess_suspended,
-    has_void_token,
+    has_revoked_token,
 )
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.objects import Claim, Event, Object, StatefulSet
@@ -169,7 +169,7 @@ def test_a_token_ends_with_its_service_account(
         pods=(Pod(driver),),
         driver_account=Object({"metadata": metadata}) if account else None,
     )
-    assert has_void_token(parts) is void
+    assert has_revoked_token(parts) is void
     reason = assess_driver(stream(StreamStatus()), HASH, parts, samples.T0).reason
     assert reason == ("ServiceAccountRecreated" if void else "Running")
 

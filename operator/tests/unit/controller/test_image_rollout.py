@@ -17,7 +17,7 @@ from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.image_rollout import ImageRollout
-from penstock.controller.status.outcome import IMAGE_AGAIN
+from penstock.controller.status.outcome import IMAGE_RETRY_INTERVAL
 from penstock.controller.work_queue import WorkQueue
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
@@ -238,7 +238,7 @@ def test_a_stream_that_fails_for_a_reason_of_its_own_stops_nobody() -> None:
     assert failed(streams) == (["flags-00", "flags-01"], False)
     for stream in streams:
         stream.missing_images.clear()
-    pass_time(streams, rounds=10, seconds=IMAGE_AGAIN.total_seconds() / 10 - 60)
+    pass_time(streams, rounds=10, seconds=IMAGE_RETRY_INTERVAL.total_seconds() / 10 - 60)
     assert image(streams[0]) == samples.IMAGE
     assert pass_time(streams, rounds=20, seconds=60) == 1
     assert {image(stream) for stream in streams} == {NEW}
@@ -261,7 +261,7 @@ def test_streams_that_stop_an_image_are_named_and_tried_again(restarts: bool) ->
     assert image(streams[-1]) == samples.IMAGE
     for stream in streams:
         stream.missing_images.clear()
-    streams[0].clock.advance(IMAGE_AGAIN.total_seconds())
+    streams[0].clock.advance(IMAGE_RETRY_INTERVAL.total_seconds())
     for _ in range(10):
         if restarts:
             streams[0].restart_operator()
@@ -277,7 +277,7 @@ def test_an_image_that_still_does_not_run_is_tried_again_by_one_stream_after_the
     cannot_pull(streams, NEW)
     pass_time(streams, rounds=25, seconds=30)
     for _ in range(2):
-        streams[0].clock.advance(IMAGE_AGAIN.total_seconds())
+        streams[0].clock.advance(IMAGE_RETRY_INTERVAL.total_seconds())
         assert 1 <= pass_time(streams, rounds=40, seconds=60) <= 2
         assert all(map(is_ready, streams))
     assert len(touched(streams)) == AT_ONCE
@@ -292,7 +292,7 @@ def test_a_stream_that_cannot_try_again_holds_up_no_other() -> None:
     for stream in streams:
         stream.missing_images.clear()
     streams[0].apply(**samples.AGGREGATE)
-    streams[0].clock.advance(IMAGE_AGAIN.total_seconds())
+    streams[0].clock.advance(IMAGE_RETRY_INTERVAL.total_seconds())
     pass_time(streams, rounds=40, seconds=60)
     assert [image(stream) for stream in streams] == [samples.IMAGE, NEW, NEW]
 

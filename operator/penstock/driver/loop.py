@@ -37,7 +37,7 @@ _STEP_PAUSE_SECONDS = 0.02
 # for one: the pod's grace period is naming.GRACE_SECONDS.
 _MAX_COMMIT_WAIT_SECONDS = 10.0
 _COMMIT_SECONDS = 1.0
-_STORE_AGAIN_SECONDS = 10.0
+_STORE_RETRY_SECONDS = 10.0
 # How long the user's code, plugins and catalogs may take in a step, in seconds, while the JVM
 # answers (hang_guard.py): a plan may read a table, and a module may load a model.
 _LONG_STEP_SECONDS = 3600.0
@@ -156,7 +156,7 @@ class Loop:
         except DriverError as error:
             if self._store_at == 0.0:
                 log_event("the supervisor's history was not stored", 30, error=str(error))
-            self._store_at = time.monotonic() + _STORE_AGAIN_SECONDS
+            self._store_at = time.monotonic() + _STORE_RETRY_SECONDS
         else:
             self._stored, self._store_at = history, 0.0
 

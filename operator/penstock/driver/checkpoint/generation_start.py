@@ -43,7 +43,7 @@ class Beginning:
         """Whether nothing need be stored for the other one."""
         return self.offsets == other.offsets and other.topic_ids.items() <= self.topic_ids.items()
 
-    def again(self, named: Beginning, exist: Mapping[str, str], *, moves: bool) -> Beginning:
+    def updated(self, named: Beginning, exist: Mapping[str, str], *, moves: bool) -> Beginning:
         """Where a generation that has begun here, and has not committed, begins now.
 
         That is what startFrom names now: for topics that were not created again only if it moves,
@@ -51,11 +51,11 @@ class Beginning:
         ids of the topics now.
 
         >>> stored = Beginning({"in": {0: 7}}, {"in": "a"})
-        >>> stored.again(Beginning({"in": {0: 9}}, {}), {"in": "a"}, moves=True).offsets
+        >>> stored.updated(Beginning({"in": {0: 9}}, {}), {"in": "a"}, moves=True).offsets
         {'in': {0: 9}}
-        >>> stored.again(Beginning({"in": {0: 9}}, {}), {"in": "a"}, moves=False).offsets
+        >>> stored.updated(Beginning({"in": {0: 9}}, {}), {"in": "a"}, moves=False).offsets
         {'in': {0: 7}}
-        >>> stored.again(Beginning({"in": {0: 3}}, {"in": "b"}), {"in": "b"}, moves=True)
+        >>> stored.updated(Beginning({"in": {0: 3}}, {"in": "b"}), {"in": "b"}, moves=True)
         Beginning(offsets={'in': {0: 3}}, topic_ids={'in': 'b'})
         """
         both = self.offsets.keys() & named.offsets.keys()

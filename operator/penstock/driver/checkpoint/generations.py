@@ -64,10 +64,10 @@ class Generations:
         stored = Beginning({}, {})
         if is_asked:
             stored = Beginning(notes.first_offsets or {}, notes.topic_ids)
-        again = moves(start, planned=not first_start)
+        is_moving = moves(start, planned=not first_start)
         topics = (source.view.partitions_by_topic or {}) if first_start else {}
         is_known = is_asked and stored.offsets.keys() >= topics.keys()
-        if is_known and not again:
+        if is_known and not is_moving:
             return None
         try:
             named, left = self._named(start, source, namespace, name, written)
@@ -76,7 +76,7 @@ class Generations:
                 return None
             raise
         if is_asked:
-            named = stored.again(named, source.view.topic_ids, moves=again)
+            named = stored.updated(named, source.view.topic_ids, moves=is_moving)
             if stored.includes(named):
                 return None
             left = left.joined(LeftOut(notes.dead_letters))

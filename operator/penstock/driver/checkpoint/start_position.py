@@ -130,7 +130,7 @@ def _is_held(
 
     It was planned when the stream read uncommitted records too. Spark would take them for lost.
     """
-    if now.beyond is None:
+    if now.uncommitted_ends is None:
         return False
     return any(
         at > max(now.newest.get(topic, {}).get(n, at), starts.get(source, {}).get(topic, {})[n])

@@ -29,9 +29,9 @@ from penstock.driver.kafka.offsets import Offsets
 INTERVAL_SECONDS = 5.0
 # Kafka forgets an offset of a group without members some time after it was committed, also that of
 # a partition that does not move (offsets.retention.minutes).
-AGAIN_SECONDS = 60.0
+REFRESH_SECONDS = 60.0
 # How long others are known to commit to the group: they may do so less often than this stream.
-OTHERS_SECONDS = 5 * AGAIN_SECONDS
+OTHERS_SECONDS = 5 * REFRESH_SECONDS
 # A broker that does not answer is reported by the source's monitor, within seconds.
 _ATTEMPTS = 3
 _CLOSE_SECONDS = 2.0
@@ -57,7 +57,7 @@ class ConsumerGroup:
         self._offsets = offsets
         self._admin: Admin | None = None
         self._shown: Offsets = {}
-        self._again_at = 0.0
+        self._refresh_at = 0.0
         self._others_until = 0.0
         self._failures = 0
         self._closed = threading.Event()
@@ -91,16 +91,16 @@ class ConsumerGroup:
 
     def _show(self, source: KafkaSource, group: str) -> None:
         now = time.monotonic()
-        offsets, is_check_due = committable(self._offsets()), now >= self._again_at
-        if not offsets or (offsets == self._shown and not is_check_due):
+        offsets, is_refresh_due = committable(self._offsets()), now >= self._refresh_at
+        if not offsets or (offsets == self._shown and not is_refresh_due):
             return
         if self._admin is None:
             self._admin = Admin(self._jvm.gateway, source, self._secrets)
-        if is_check_due:
+        if is_refresh_due:
             notes = self._admin.group_notes(group) if self._shown else {}
             if has_others(notes, self._shown, self._stream):
                 self._others_until = now + OTHERS_SECONDS
-            self._again_at = now + AGAIN_SECONDS
+            self._refresh_at = now + REFRESH_SECONDS
         self._admin.commit_to_group(group, offsets, self._stream)
         self._shown, self._failures = offsets, 0
         self.warning = shared(group) if now < self._others_until else None

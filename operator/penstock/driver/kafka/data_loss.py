@@ -31,13 +31,13 @@ class KafkaSnapshot:
     newest: Offsets
     """Where each partition ends for the stream's reader: with read_committed before the first
     transaction that is open."""
-    beyond: Offsets | None = None
+    uncommitted_ends: Offsets | None = None
     """Where each partition's log ends, of a reader that may not read up to there."""
 
     @property
     def log_ends(self) -> Offsets:
         """Where each partition's log ends: Kafka has no record after that, and had none."""
-        return self.newest if self.beyond is None else self.beyond
+        return self.newest if self.uncommitted_ends is None else self.uncommitted_ends
 
     def only(self, partitions: Mapping[str, Collection[int]]) -> KafkaSnapshot:
         """What it says of these partitions, and of all topics."""
@@ -45,8 +45,8 @@ class KafkaSnapshot:
         def of(offsets: Offsets) -> Offsets:
             return {t: {n: offsets[t][n] for n in numbers} for t, numbers in partitions.items()}
 
-        beyond = None if self.beyond is None else of(self.beyond)
-        return KafkaSnapshot(self.ids, of(self.earliest), of(self.newest), beyond)
+        uncommitted_ends = None if self.uncommitted_ends is None else of(self.uncommitted_ends)
+        return KafkaSnapshot(self.ids, of(self.earliest), of(self.newest), uncommitted_ends)
 
 
 @dataclass(frozen=True)

@@ -163,11 +163,11 @@ class KafkaSourceMonitor(SourceMonitor):
         if first.offsets if by_pattern else first.offsets.keys() >= set(first.named):
             return first
         self._closed.wait(_RETRY_INTERVAL_SECONDS)
-        again = self._call(lambda admin: first_look(admin, self._source))
+        second = self._call(lambda admin: first_look(admin, self._source))
         return replace(
             first,
-            offsets={**again.offsets, **first.offsets},
-            ids={**again.ids, **first.ids},
+            offsets={**second.offsets, **first.offsets},
+            ids={**second.ids, **first.ids},
         )
 
     def fetch_newest_offsets(self) -> Offsets:
@@ -241,8 +241,8 @@ class KafkaSourceMonitor(SourceMonitor):
         partitions = partitions_of(admin, self._source)
         earliest, newest = admin.earliest(partitions), admin.newest(partitions)
         # Last, so that it is never before the others.
-        beyond = admin.log_ends(partitions) if admin.reads_committed else None
-        return partitions, KafkaSnapshot(partitions.ids, earliest, newest, beyond)
+        uncommitted_ends = admin.log_ends(partitions) if admin.reads_committed else None
+        return partitions, KafkaSnapshot(partitions.ids, earliest, newest, uncommitted_ends)
 
     def _call(self, ask: Callable[[Admin], T]) -> T:
         return self._calls.call(lambda: self._with_admin(ask), self.view.partition_count or 0)
@@ -278,8 +278,8 @@ def _with_partitions(known: SourceView, partitions: Partitions) -> SourceView:
 
 def _with_offsets(known: SourceView, snapshot: KafkaSnapshot) -> SourceView:
     holds = None
-    if snapshot.beyond is not None:
-        holds = held(known.held or {}, snapshot.newest, snapshot.beyond, time.monotonic())
+    if snapshot.uncommitted_ends is not None:
+        holds = held(known.held or {}, snapshot.newest, snapshot.uncommitted_ends, time.monotonic())
     return replace(
         known, earliest_offsets=snapshot.earliest, newest_offsets=snapshot.newest, held=holds
     )

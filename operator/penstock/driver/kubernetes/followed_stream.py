@@ -37,7 +37,7 @@ _SHORT_WATCH_SECONDS = 5
 _PAUSE_SECONDS = 5.0
 _SHORT_PAUSE_SECONDS = 0.1
 # The cause of a refusal may go away: a table that is created.
-_JUDGE_AGAIN_SECONDS = 30.0
+_JUDGE_RETRY_SECONDS = 30.0
 
 Judge = Callable[[Stream], Failure | None]
 
@@ -114,7 +114,7 @@ class FollowedStream:
         an unreachable API server delays: then there are no executors either."""
         self.verdict: EditVerdict | None = None
         """On the newest spec that could be judged."""
-        self._judge_again_at = 0.0
+        self._judge_retry_at = 0.0
         self._judge: Judge = lambda stream: None
         self._untold = -1
         """The generation about which Spark cannot tell anything in time."""
@@ -207,7 +207,7 @@ class FollowedStream:
             return True
         if known is None or known.generation != stream.generation:
             return False
-        return known.refusal is None or time.monotonic() < self._judge_again_at
+        return known.refusal is None or time.monotonic() < self._judge_retry_at
 
     def _ask_judge(self, stream: Stream) -> None:
         if self._is_judged(stream):
@@ -223,7 +223,7 @@ class FollowedStream:
         now = datetime.now(UTC).replace(microsecond=0)
         refusal = None if failure is None else failure.to_status(now)
         verdict, known = EditVerdict(generation=stream.generation, refusal=refusal), self.verdict
-        self._judge_again_at = time.monotonic() + _JUDGE_AGAIN_SECONDS
+        self._judge_retry_at = time.monotonic() + _JUDGE_RETRY_SECONDS
         if known is not None and _says(verdict) == _says(known):
             return  # not again, with another time
         if known is not None or refusal is not None:

@@ -207,12 +207,12 @@ def _on_failure(
     if isinstance(before, Failed) and before.retry_at is None:  # later failures change nothing
         return Decision(state, Action.STOP_SESSION)
     ran, had_executors = isinstance(before, Running), observation.has_session
-    again = (
+    is_repeat = (
         failure.record is not None
         and failure.record in known.suspects
         and failure.reason != DEAD_LETTER_NOT_WRITTEN
     )
-    if again:
+    if is_repeat:
         failure = replace(failure, message=f"{failure.message} Two runs have failed over it.")
     history = replace(
         known.with_suspect(failure.record),
@@ -223,10 +223,10 @@ def _on_failure(
     )
     history, pause = _after_run(before, history, failure, now, policy)
     poisoned = failure.maybe_poison and (
-        again or history.poison_failures >= policy.max_poison_failures
+        is_repeat or history.poison_failures >= policy.max_poison_failures
     )
     stalled = failure.reason in stall_detection.STALLS
-    if again and policy.dead_letters_per_minute is not None:
+    if is_repeat and policy.dead_letters_per_minute is not None:
         may_copy = observation.dead_letters < policy.dead_letters_per_minute
         if may_copy and not history.dead_letters_stopped:
             copying = Starting(after=failure, copies=True)

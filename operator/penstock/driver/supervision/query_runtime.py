@@ -134,7 +134,7 @@ class QueryRuntime:
             source_outage=source.outage if self.has_query else None,
             source_answered_at=source.answered_at,
             partitions_added=self._are_partitions_added(chosen),
-            warning=(chosen and chosen.warning) or self._held_back() or self._group.warning,
+            warning=(chosen and chosen.warning) or self._held_warning() or self._group.warning,
             dead_letters=self._left_out.before(
                 failure.record if failure else None,
                 source.topic_ids,
@@ -193,7 +193,7 @@ class QueryRuntime:
         source = self._source.view
         return None if source.outage else source.held
 
-    def _held_back(self) -> Failure | None:
+    def _held_warning(self) -> Failure | None:
         source, holds = self._stream.spec.source.kafka, self.held
         if source is None or not holds:
             return None

@@ -22,7 +22,7 @@ from testkit.wait import wait_for
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumer_group, "INTERVAL_SECONDS", 0.2)
-    monkeypatch.setattr(consumer_group, "AGAIN_SECONDS", 0.5)
+    monkeypatch.setattr(consumer_group, "REFRESH_SECONDS", 0.5)
     monkeypatch.setattr(consumer_group, "OTHERS_SECONDS", 2.0)
 
 

@@ -51,7 +51,7 @@ def test_a_full_disk_does_not_end_the_process(
     noted = NotedHistory(folder_at(tmp_path).notes, "hash")
     policy = RestartPolicy(1.0)
     loop = Loop(runtime, policy, "hash", DriverOutput(), noted)
-    monkeypatch.setattr("penstock.driver.loop._STORE_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("penstock.driver.loop._STORE_RETRY_SECONDS", 0.0)
     (tmp_path / "penstock").write_text("a file where the folder should be")
     with caplog.at_level(logging.WARNING):
         for attempts in (1, 2):

@@ -52,7 +52,7 @@ def test_offsets_of_a_topic_that_was_created_again(
     stored = Beginning({"in": {0: STORED}}, {"in": stored_id})
     named = Beginning({"in": {0: NAMED}}, {} if named_id is None else {"in": named_id})
     for is_moving, expected in ((True, moved), (False, stays)):
-        found = stored.again(named, {"in": "a"}, moves=is_moving)
+        found = stored.updated(named, {"in": "a"}, moves=is_moving)
         assert found.offsets == {"in": {0: expected}}
         if stored_id == "a":
             assert found.topic_ids == {"in": "a"}
@@ -62,7 +62,7 @@ def test_offsets_of_a_topic_that_was_created_again(
 def test_it_never_begins_before_what_is_stored_or_leaves_out_what_is_named(is_moving: bool) -> None:
     stored = Beginning({"in": {0: STORED, 1: STORED}, "gone": {0: 1}}, {})
     named: Offsets = {"in": {0: NAMED, 1: 5, 2: 3}, "added": {0: 4}}
-    found = stored.again(Beginning(named, {}), {}, moves=is_moving)
+    found = stored.updated(Beginning(named, {}), {}, moves=is_moving)
     of_new_partition = {2: 3} if is_moving else {}
     assert found.offsets == {
         "in": {0: NAMED if is_moving else STORED, 1: STORED, **of_new_partition},

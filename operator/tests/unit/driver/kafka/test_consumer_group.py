@@ -118,7 +118,7 @@ def test_what_does_not_move_is_committed_again(
     broker: Broker, of_stream: Stream, group: ConsumerGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else Kafka forgets it (offsets.retention.minutes)."""
-    monkeypatch.setattr(consumer_group, "AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(consumer_group, "REFRESH_SECONDS", 0.02)
     of_stream.commit(3)
     wait_for("it is shown again", lambda: len(broker.committed) >= 3)
     assert broker.committed[:3] == [{"in": {0: 3}}] * 3

@@ -194,7 +194,7 @@ def test_while_an_edit_is_planned_the_rest_is_heard() -> None:
 
 def test_a_refused_edit_is_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it needs may be created. The same refusal is not reported with another time."""
-    monkeypatch.setattr(followed_stream, "_JUDGE_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(followed_stream, "_JUDGE_RETRY_SECONDS", 0.0)
     followed = following(answers(MISSING, MISSING, None))
     seen = []
     for _ in range(3):

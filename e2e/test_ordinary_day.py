@@ -22,7 +22,7 @@ from confluent_kafka import Producer
 
 from e2e.chaos.alerting import Alerting, alerting
 from e2e.chaos.observers import StatusLog
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from testkit.cluster.access import Cluster
 from testkit.cluster.install import NAMESPACE, Installation
 from testkit.cluster.stream import Stream, small_stream

@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from testkit.cluster.access import Cluster
 from testkit.cluster.install import CHART, NAMESPACE, RELEASE
 from testkit.kubernetes.kubectl import Object

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from testkit.cluster.access import Cluster
 from testkit.cluster.stream import KIND, Stream
 from testkit.errors import ClusterError

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from e2e.chaos.alerting import Alerting
 from e2e.chaos.faults import firewall_rules
 from e2e.chaos.on_call import PersonOnCall
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from testkit.cluster.access import Cluster
 from testkit.cluster.install import CLUSTER_ROLE, Installation
 from testkit.cluster.stream import KIND, Stream, small_stream

@@ -17,7 +17,7 @@ import pytest
 from penstock.api.v1alpha1.changes import Change
 from penstock.cluster.objects import Object
 from penstock.contract import naming
-from penstock.contract.edits import change_of_edit, edited_fields
+from penstock.contract.edit_effects import change_of_edit, edited_fields
 from testkit.cluster.install import Installation
 from testkit.cluster.stream import KIND, Stopwatch, Stream, small_stream
 from testkit.errors import KubectlError

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from e2e.chaos.faults import QUICK_EVICTION
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from testkit.cluster.install import Installation
 from testkit.cluster.object_store import ClusterObjectStore, running_object_store
 from testkit.cluster.stream import Stopwatch, Stream, small_stream

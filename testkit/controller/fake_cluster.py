@@ -15,7 +15,7 @@ from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Kind, Manifest
 from penstock.cluster.objects import Object
 from penstock.cluster.pods import DriverPod
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller.kubernetes.object_cache import WATCHED_LABELS, ObjectCache

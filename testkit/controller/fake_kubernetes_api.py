@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Kind, Manifest, Ref, kind_of
 from penstock.cluster.objects import Object
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract import naming
 
 Id = tuple[str, str, str]

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.plain_spark import checksum_path
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from penstock.driver.jvm import ENV_JAVA_OPTIONS
 from testkit import system_packages
 from testkit.driver.class_archive import driver_environment

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from penstock.driver.checkpoint.progress import Commit, ProgressReader
 from penstock.driver.checkpoint.storage.volume import VolumeFiles
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from penstock.client.reading.api_client import KubeApi
 from penstock.cluster.kinds import Kind
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from testkit.errors import KubectlError
 from testkit.kubernetes.kubectl import Kube, Object
 

@@ -27,7 +27,7 @@ from penstock.client.view import status as status_view
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key
 from penstock.cluster.objects import ControllerRevision
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.cluster.stream import Stream
 from penstock.command_line import Format, Paths, option
 from penstock.contract import naming

@@ -17,7 +17,7 @@ from penstock.cluster.lenient_fields import at, mapping, text
 from penstock.cluster.objects import ControllerRevision, owned_by
 from penstock.cluster.stream import Stream, find_condition, holds
 from penstock.contract import naming
-from penstock.contract.edits import edited_fields
+from penstock.contract.edit_effects import edited_fields
 
 
 class NoRevision(Exception):

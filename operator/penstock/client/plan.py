@@ -15,7 +15,7 @@ from penstock.cluster.kinds import Key
 from penstock.cluster.lenient_fields import mapping, text
 from penstock.cluster.objects import ControllerRevision
 from penstock.cluster.stream import Stream, holds
-from penstock.contract.edits import change_of_edit, edited_fields
+from penstock.contract.edit_effects import change_of_edit, edited_fields
 from penstock.validation.file_check import check_document
 from penstock.validation.reading.documents import Document, Loaded
 from penstock.validation.report import FileFinding, ValidationReport

@@ -15,12 +15,12 @@ from functools import partial
 from penstock.cluster.kinds import Key, Manifest, Ref
 from penstock.cluster.lenient_fields import at, text
 from penstock.cluster.objects import Object
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract import naming
 from penstock.controller.children.diff import applied_hash, content_hash
 from penstock.controller.kubernetes.api_client import KubernetesApi
 from penstock.controller.situation import ObservedChildren, Situation
-from penstock.controller.status.outcome import CHANGED_BY_OTHERS, NotApplied, foreign
+from penstock.controller.status.not_applied import CHANGED_BY_OTHERS, NotApplied, foreign
 
 log = logging.getLogger(__name__)
 

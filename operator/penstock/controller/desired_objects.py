@@ -20,9 +20,9 @@ from penstock.controller.children.stateful_set import (
     scaled_to_zero,
     with_template_of,
 )
-from penstock.controller.edits import needs_another_pod
+from penstock.controller.edit_acceptance import needs_another_pod
 from penstock.controller.situation import Situation
-from penstock.controller.status.outcome import NotApplied
+from penstock.controller.status.not_applied import NotApplied
 
 
 @dataclass(frozen=True)

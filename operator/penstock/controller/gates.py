@@ -7,9 +7,9 @@ from datetime import timedelta
 from penstock.api.problem import sentence
 from penstock.contract import naming
 from penstock.contract.reason_table import APPLY_ELSEWHERE, HIGHER_GENERATION
-from penstock.controller.edits import not_accepted_by_driver
+from penstock.controller.edit_acceptance import not_accepted_by_driver
 from penstock.controller.situation import Situation
-from penstock.controller.status.outcome import NotApplied, foreign
+from penstock.controller.status.not_applied import NotApplied, foreign
 
 
 def why_not_applied(situation: Situation) -> NotApplied | None:

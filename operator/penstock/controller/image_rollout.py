@@ -23,7 +23,7 @@ from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
 from penstock.controller.children.diff import content_hash
 from penstock.controller.children.revision import document
-from penstock.controller.status.outcome import IMAGE_RETRY_INTERVAL
+from penstock.controller.status.not_applied import IMAGE_RETRY_INTERVAL
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from kubernetes.aio.client import Configuration
 from prometheus_client import start_http_server
 
 from penstock.cluster import kinds
-from penstock.cluster.rest import ApiError, selector
+from penstock.cluster.rest_api import ApiError, selector
 from penstock.contract import naming
 from penstock.contract.log_lines import JsonFormatter
 from penstock.controller import handlers

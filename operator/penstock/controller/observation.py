@@ -16,7 +16,7 @@ from penstock.cluster.kinds import Key, Kind, Manifest
 from penstock.cluster.lenient_fields import count
 from penstock.cluster.objects import Claim, Event, Object, StatefulSet
 from penstock.cluster.pods import Pod
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.children.revision import resolve

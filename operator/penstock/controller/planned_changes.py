@@ -18,15 +18,15 @@ from penstock.cluster.assessment import (
 )
 from penstock.cluster.kinds import Manifest, Ref
 from penstock.cluster.objects import StatefulSet
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.cluster.stream import holds, not_ready_since
 from penstock.controller.children.checkpoint_claim import starts_elsewhere
 from penstock.controller.desired_objects import NO_WRITES, Writes, desired, kept, retained_claim
-from penstock.controller.edits import not_taken
+from penstock.controller.edit_acceptance import not_taken
 from penstock.controller.gates import why_not_applied
 from penstock.controller.rollout import is_settled, next_look, next_rollout, not_tried
 from penstock.controller.situation import ObservedStream, Situation
-from penstock.controller.status.outcome import NotApplied, Outcome, rolled_back
+from penstock.controller.status.not_applied import NotApplied, Outcome, rolled_back
 from penstock.controller.status.planned_status import failed_status, plan_status, status_manifest
 from penstock.controller.status.restart_history import WantedDriver
 from penstock.controller.status.stream_events import StreamEvent, checkpoint_found, stream_events

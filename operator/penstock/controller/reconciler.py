@@ -18,7 +18,7 @@ from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.objects import ControllerRevision, Object, owned_by
 from penstock.cluster.pods import DriverPod
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.cluster.stream import Stream
 from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming

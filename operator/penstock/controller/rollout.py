@@ -25,7 +25,7 @@ from penstock.controller.children.revision import (
     controller_revision_name,
 )
 from penstock.controller.situation import ObservedStream, Situation
-from penstock.controller.status.outcome import Outcome
+from penstock.controller.status.not_applied import Outcome
 
 # As many as a StatefulSet or a Deployment keeps of its own (revisionHistoryLimit).
 _KEPT = 10

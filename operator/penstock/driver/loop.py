@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.api.modes import Mode
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import lags
@@ -20,7 +20,7 @@ from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import ReportBuilder
-from penstock.driver.spark.planning import PlanningWait
+from penstock.driver.spark.planning_wait import PlanningWait
 from penstock.driver.supervision.history import History, NotedHistory
 from penstock.driver.supervision.next_action import Action, Event, NewWarning, decide, first_state
 from penstock.driver.supervision.observation import Observation, nothing_observed

@@ -42,7 +42,7 @@ from penstock.driver.hang_guard import HangGuard
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
 from penstock.driver.kubernetes.api import Api, OwnStream
 from penstock.driver.kubernetes.followed_stream import FollowedStream, Live, StreamDocument
-from penstock.driver.kubernetes.pod_guard import Answer, Look, OwnPod, PodGuard
+from penstock.driver.kubernetes.orphan_guard import Answer, Look, OrphanGuard, OwnPod
 from penstock.driver.logs import log_event
 from penstock.driver.loop import DriverMustExit, DriverOutput
 from penstock.driver.process_restart import EarlierProcesses
@@ -184,7 +184,8 @@ def run(
 
         shutdown.before_end = before_end
         if api is not None and isinstance(environment, PodEnvironment):
-            PodGuard().watch(_look(environment, api, health, queries, right, seen), end_without_pod)
+            look = _look(environment, api, health, queries, right, seen)
+            OrphanGuard().watch(look, end_without_pod)
         with _without_time_limit(health, side_tasks(jvm) if side_tasks else nullcontext()):
             queries.run(stop)
         flush()

@@ -20,7 +20,7 @@ from penstock.driver.logs import log_event
 from penstock.driver.loop import DriverOutput, Loop
 from penstock.driver.process_restart import NO_EARLIER, EarlierProcesses
 from penstock.driver.reporting.metric_sampler import Sampler
-from penstock.driver.spark.edits import EditJudge
+from penstock.driver.spark.edit_judge import EditJudge
 from penstock.driver.supervision.history import NotedHistory
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm

@@ -19,10 +19,10 @@ from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 from kubernetes.stream.ws_client import ERROR_CHANNEL, STDOUT_CHANNEL, WSClient, get_websocket_url
 
 from penstock.client.cluster_facts import Right
-from penstock.cluster import rest
+from penstock.cluster import rest_api
 from penstock.cluster.kinds import Kind, Manifest
 from penstock.cluster.lenient_fields import count, mapping, mappings, text
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 
 _SECONDS = 10.0
 # A followed log may be silent for long; the API server closes an idle one after hours.
@@ -61,10 +61,10 @@ class KubeApi:
         return self._found(kind.path(namespace, name))
 
     def serves(self, kind: Kind) -> bool:
-        return rest.serves(kind, self._found(kind.root))
+        return rest_api.serves(kind, self._found(kind.root))
 
     def _found(self, path: str) -> Manifest | None:
-        with rest.ignoring(404):
+        with rest_api.ignoring(404):
             return self._json("GET", path)
         return None
 
@@ -76,11 +76,11 @@ class KubeApi:
         selector: str = "",
     ) -> list[Manifest]:
         """All objects of a kind with these labels (or a selector), in one namespace or all."""
-        query = {"labelSelector": selector or rest.selector(labels or {}), "limit": "500"}
+        query = {"labelSelector": selector or rest_api.selector(labels or {}), "limit": "500"}
         manifests: list[Manifest] = []
         while True:
             page = self._json("GET", kind.path(namespace), query)
-            manifests += rest.items(kind, page)
+            manifests += rest_api.items(kind, page)
             more = text(mapping(page.get("metadata")).get("continue"))
             if not more:
                 return manifests
@@ -90,7 +90,7 @@ class KubeApi:
         """How many objects of a kind there are in all namespaces."""
         page = self._json("GET", kind.path(""), {"limit": "1"})
         more = mapping(page.get("metadata")).get("remainingItemCount")
-        return len(rest.items(kind, page)) + count(more)
+        return len(rest_api.items(kind, page)) + count(more)
 
     def replace(self, kind: Kind, manifest: Manifest, *, dry_run: bool) -> None:
         """Writes an object that has not changed since it was read."""
@@ -165,7 +165,7 @@ class KubeApi:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Manifest:
-        return rest.parse(self._read(self._open(method, path, query, body=body)))
+        return rest_api.parse(self._read(self._open(method, path, query, body=body)))
 
     def _open(
         self,
@@ -180,12 +180,12 @@ class KubeApi:
         try:
             response = self._client.call_api(*request, _request_timeout=(_SECONDS, seconds))
         except ApiException as error:
-            raise rest.refusal(error.status or 0, error.reason, error.body) from error
+            raise rest_api.refusal(error.status or 0, error.reason, error.body) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise rest.unreachable(error) from error
+            raise rest_api.unreachable(error) from error
         raw: urllib3.BaseHTTPResponse = response.response
         if raw.status >= 300:
-            raise rest.refusal(raw.status, raw.reason, self._read(raw))
+            raise rest_api.refusal(raw.status, raw.reason, self._read(raw))
         return raw
 
     def _request(
@@ -211,7 +211,7 @@ class KubeApi:
         try:
             return bytes(response.data)
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise rest.unreachable(error) from error
+            raise rest_api.unreachable(error) from error
 
 
 def _load(configuration: Configuration, kubeconfig: str | None, context: str | None) -> str:
@@ -245,8 +245,8 @@ def _groups(service_account: str) -> list[str]:
 def _handshake_error(error: Exception) -> ApiError:
     code, body = getattr(error, "status_code", None), getattr(error, "resp_body", None)
     if isinstance(code, int):
-        return rest.refusal(code, None, body if isinstance(body, bytes) else b"")
-    return rest.unreachable(error)
+        return rest_api.refusal(code, None, body if isinstance(body, bytes) else b"")
+    return rest_api.unreachable(error)
 
 
 def _exit_code(status: str) -> int:

@@ -30,7 +30,7 @@ from penstock.cluster.kinds import Kind
 from penstock.cluster.lenient_fields import at, mapping, mappings
 from penstock.cluster.objects import Claim, Event, Lease, Node, Object, Quota, StatefulSet
 from penstock.cluster.pods import Pod
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.cluster.stream import Stream
 from penstock.contract import naming, pod_check
 from penstock.contract.pod_check import PodCheck

@@ -17,7 +17,7 @@ from penstock.cluster import kinds
 from penstock.cluster.kinds import Key
 from penstock.cluster.lenient_fields import text as as_text
 from penstock.cluster.pods import Pod
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract import naming
 
 # Spark's own label of an executor's pod.

@@ -18,7 +18,7 @@ from penstock.client.cluster_facts import ClusterFacts, StreamFacts
 from penstock.client.formatting import NONE, number, table
 from penstock.client.view.status import HEAD, rows
 from penstock.cluster.kinds import Key
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 
 # What needs a person comes first, then what heals itself, then what runs.
 _ORDER = (

@@ -19,7 +19,7 @@ from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import at, mapping
 from penstock.cluster.objects import Object
 from penstock.contract import naming, sizing
-from penstock.contract.edits import parts_of_pod
+from penstock.contract.edit_effects import parts_of_pod
 from penstock.controller.children.diff import content_hash
 from penstock.controller.operator_settings import Settings
 

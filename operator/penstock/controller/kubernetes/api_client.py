@@ -14,10 +14,10 @@ from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
-from penstock.cluster import rest
+from penstock.cluster import rest_api
 from penstock.cluster.kinds import STREAM, Kind, Manifest, Ref, kind_of
 from penstock.cluster.lenient_fields import at, count, mapping, text
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract import naming
 from penstock.controller.kubernetes.bounded_objects import SMALL_BYTES, bounded, stub
 
@@ -137,7 +137,7 @@ class KubernetesApiClient:
         await self._client.close()
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        with rest.ignoring(404):
+        with rest_api.ignoring(404):
             return await self._send("get", kind.plural, kind.path(namespace, name))
         return None
 
@@ -149,8 +149,8 @@ class KubernetesApiClient:
         fields: Mapping[str, str] | None = None,
     ) -> list[Manifest]:
         query = {
-            "labelSelector": rest.selector(labels),
-            "fieldSelector": rest.selector(fields or {}),
+            "labelSelector": rest_api.selector(labels),
+            "fieldSelector": rest_api.selector(fields or {}),
         }
         manifests, read = list[Manifest](), 0
         async for page, _, size in self._pages(kind, namespace, query):
@@ -185,7 +185,7 @@ class KubernetesApiClient:
             except _AnswerTooLarge:
                 limit = max(1, limit // 8)
                 continue
-            page = rest.items(kind, answer)
+            page = rest_api.items(kind, answer)
             if size > SMALL_BYTES:
                 page = [bounded(each, is_stream=kind == STREAM) for each in page]
             yield page, text(at(answer, "metadata", "resourceVersion")), size
@@ -224,15 +224,15 @@ class KubernetesApiClient:
             self._on_call(ApiCall("watch", kind.plural, code, time.perf_counter() - started))
         try:
             async for line in _lines(response.response.content):
-                event = rest.parse(line)
+                event = rest_api.parse(line)
                 manifest = mapping(event.get("object"))
                 if event.get("type") == "ERROR":
-                    raise rest.refusal(count(manifest.get("code")), None, json.dumps(manifest))
+                    raise rest_api.refusal(count(manifest.get("code")), None, json.dumps(manifest))
                 if len(line) > SMALL_BYTES:
                     manifest = bounded(dict(manifest), is_stream=kind == STREAM)
                 yield text(event.get("type")), dict(manifest)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise rest.unreachable(error) from error
+            raise rest_api.unreachable(error) from error
         finally:
             response.response.close()
 
@@ -245,17 +245,17 @@ class KubernetesApiClient:
     async def delete(self, ref: Ref) -> None:
         options = {"preconditions": {"uid": ref.uid}, "propagationPolicy": "Background"}
         path = ref.kind.path(ref.namespace, ref.name)
-        with rest.ignoring(404, 409):  # gone, or another object of that name
+        with rest_api.ignoring(404, 409):  # gone, or another object of that name
             await self._send("delete", ref.kind.plural, path, body=options)
 
     async def create_event(self, event: Manifest) -> None:
         kind, namespace = kind_of(event), event["metadata"]["namespace"]
-        with rest.ignoring(409):
+        with rest_api.ignoring(409):
             await self._send("create", kind.plural, kind.path(namespace), body=event)
 
     async def serves_streams(self) -> bool:
-        with rest.ignoring(404):
-            return rest.serves(STREAM, await self._send("get", "apiresources", STREAM.root))
+        with rest_api.ignoring(404):
+            return rest_api.serves(STREAM, await self._send("get", "apiresources", STREAM.root))
         return False
 
     async def _apply(self, manifest: Manifest, *subresource: str, force: bool) -> Manifest:
@@ -305,7 +305,7 @@ class KubernetesApiClient:
                 raise ApiError(0, "NotLeader", "another operator may have taken over")
             try:
                 data, code = await self._request(_METHODS[verb], path, query, body, content, most)
-                return rest.parse(data), len(data)
+                return rest_api.parse(data), len(data)
             except ApiError as error:
                 code = error.code
                 raise
@@ -331,7 +331,7 @@ class KubernetesApiClient:
                     response.response.close()
                     raise _AnswerTooLarge
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise rest.unreachable(error) from error
+            raise rest_api.unreachable(error) from error
         return bytes(data), int(response.status)
 
     async def _open(
@@ -359,11 +359,11 @@ class KubernetesApiClient:
             data = await response.read()
         except ApiException as error:
             after = (error.headers or {}).get("Retry-After")
-            raise rest.refusal(error.status or 0, error.reason, error.body, after) from error
+            raise rest_api.refusal(error.status or 0, error.reason, error.body, after) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise rest.unreachable(error) from error
+            raise rest_api.unreachable(error) from error
         after = (response.headers or {}).get("Retry-After")
-        raise rest.refusal(response.status, response.reason, data, after)
+        raise rest_api.refusal(response.status, response.reason, data, after)
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -12,7 +12,7 @@ from typing import Protocol
 from penstock.cluster.kinds import Key, Kind, Manifest
 from penstock.cluster.lenient_fields import at, text
 from penstock.cluster.objects import Object
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.controller.kubernetes.api_client import KubernetesApiClient
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from penstock.api.v1alpha1.status import Condition, StreamStatus
 from penstock.cluster.lenient_fields import MAX_MESSAGE_CHARACTERS
 from penstock.cluster.stream import find_condition, not_ready_since
 from penstock.controller.situation import ObservedStream
-from penstock.controller.status.outcome import CHANGED_BY_OTHERS, NotApplied, Outcome
+from penstock.controller.status.not_applied import CHANGED_BY_OTHERS, NotApplied, Outcome
 
 _FAILED = "ReconcileFailed"
 # Why `kubectl get`, which shows Ready and its reason, does not look as if the edit ran.

@@ -24,7 +24,7 @@ from penstock.contract.driver_report import NUMBERS, DriverReport
 from penstock.controller.children.revision import Revision
 from penstock.controller.situation import ObservedStream
 from penstock.controller.status.conditions import build_conditions, failed_conditions
-from penstock.controller.status.outcome import Outcome
+from penstock.controller.status.not_applied import Outcome
 from penstock.controller.status.restart_history import (
     ANY_DRIVER,
     RestartHistory,

@@ -18,7 +18,7 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 
-from penstock.cluster import kinds, rest
+from penstock.cluster import kinds, rest_api
 from penstock.cluster.kinds import Kind, Manifest
 from penstock.cluster.lenient_fields import at, mapping
 from penstock.cluster.objects import Object
@@ -77,9 +77,9 @@ class Api:
         timeout = seconds + _TIMEOUT_SECONDS
         with self._open("GET", kinds.STREAM, query=query, timeout=timeout) as lines:
             for line in lines:
-                event = rest.parse(line)
+                event = rest_api.parse(line)
                 if event.get("type") == "ERROR":
-                    raise rest.refusal(0, None, json.dumps(event.get("object")))
+                    raise rest_api.refusal(0, None, json.dumps(event.get("object")))
                 yield Stream(dict(mapping(event.get("object"))))
 
     def document(self, config_map: str) -> str | None:
@@ -112,8 +112,8 @@ class Api:
             naming.LABEL_STREAM: stream,
             naming.LABEL_COMPONENT: naming.COMPONENT_EXECUTOR,
         }
-        answer = self._call("GET", kinds.POD, query={"labelSelector": rest.selector(labels)})
-        return [Object(pod).name for pod in rest.items(kinds.POD, answer)]
+        answer = self._call("GET", kinds.POD, query={"labelSelector": rest_api.selector(labels)})
+        return [Object(pod).name for pod in rest_api.items(kinds.POD, answer)]
 
     def delete(self, pod: str, grace_seconds: int) -> None:
         """Deletes a pod if it exists."""
@@ -122,17 +122,17 @@ class Api:
             "kind": "DeleteOptions",
             "gracePeriodSeconds": grace_seconds,
         }
-        with rest.ignoring(404):
+        with rest_api.ignoring(404):
             self._call("DELETE", kinds.POD, pod, body=options)
 
     def create_secret(self, secret: dict[str, Any]) -> None:
         """Creates a Secret. It is no error if one of that name exists."""
-        with rest.ignoring(409):
+        with rest_api.ignoring(409):
             self._call("POST", kinds.SECRET, body=secret)
 
     def _call(self, method: str, kind: Kind, *more: Any, **others: Any) -> Manifest:
         with self._open(method, kind, *more, **others) as answer:
-            return rest.parse(answer.read())
+            return rest_api.parse(answer.read())
 
     @contextlib.contextmanager
     def _open(
@@ -158,9 +158,9 @@ class Api:
                 yield answer
         except urllib.error.HTTPError as error:
             with error:
-                raise rest.refusal(error.code, error.reason, error.read()) from error
+                raise rest_api.refusal(error.code, error.reason, error.read()) from error
         except (OSError, HTTPException) as error:
-            raise rest.unreachable(error) from error
+            raise rest_api.unreachable(error) from error
 
 
 @dataclass(frozen=True)

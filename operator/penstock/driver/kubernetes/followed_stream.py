@@ -20,11 +20,11 @@ from penstock.api.v1alpha1.restart import Restart
 from penstock.api.v1alpha1.status import EditVerdict
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.lenient_fields import mapping
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
-from penstock.driver.background import newest_in_background
+from penstock.driver.background_threads import newest_in_background
 from penstock.driver.failures import Failure
 from penstock.driver.kubernetes.api import OwnStream
 from penstock.driver.logs import log_event

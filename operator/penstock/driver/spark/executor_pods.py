@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.driver.environment import Environment, PodEnvironment
 from penstock.driver.failures import API_SERVER_UNREACHABLE, DriverError, Failure
 from penstock.driver.kubernetes import rpc_secret
 from penstock.driver.kubernetes.api import Api
-from penstock.driver.kubernetes.pod_guard import unauthorized
+from penstock.driver.kubernetes.orphan_guard import unauthorized
 from penstock.driver.logs import log_event
 from penstock.driver.spark import session
 

@@ -15,7 +15,7 @@ from penstock.api.v1alpha1.transforms import (
     PythonTransform,
     Transform,
 )
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from penstock.driver.exceptions.chain import read_chain, read_python_chain
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.spark import user_python

@@ -34,12 +34,12 @@ from penstock.driver.kafka.source_monitor import SourceView, source_monitor
 from penstock.driver.logs import log_event
 from penstock.driver.record_position import Position
 from penstock.driver.spark import (
-    planning,
+    planning_wait,
     query,
     state_partitions,
 )
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
-from penstock.driver.spark.planning import PlanningWait
+from penstock.driver.spark.planning_wait import PlanningWait
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity, observe_activity
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.observation import Observation
@@ -330,7 +330,7 @@ class QueryRuntime:
 
     def look_at_plan(self, thread: int) -> PlanningWait:
         """What `check_query` waits for, which runs in this thread."""
-        return planning.look(self._application, thread)
+        return planning_wait.look(self._application, thread)
 
     def check_query(self) -> None:
         """Plans the query; raises if Spark refuses it."""

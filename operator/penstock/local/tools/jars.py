@@ -19,7 +19,7 @@ from pathlib import Path
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.command_line import CommandError
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from penstock.local.errors import refusing
 from penstock.local.tools.maven import needs_password
 from penstock.local.workspace import CHOOSE_CACHE, cache_folder

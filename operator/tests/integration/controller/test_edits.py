@@ -14,7 +14,7 @@ from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.objects import Object
 from penstock.cluster.pods import DriverPod
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.metrics import OperatorMetrics

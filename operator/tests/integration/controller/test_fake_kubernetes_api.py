@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest, Ref
 from penstock.cluster.objects import Object
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.controller.kubernetes.api_client import KubernetesApi

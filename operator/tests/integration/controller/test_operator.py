@@ -17,7 +17,7 @@ from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.metrics import OperatorMetrics
 from penstock.driver.kubernetes.api import Api
-from penstock.driver.kubernetes.pod_guard import Answer, OwnPod
+from penstock.driver.kubernetes.orphan_guard import Answer, OwnPod
 from testkit.commands import run
 from testkit.controller import samples
 from testkit.controller.control_plane import (

@@ -15,7 +15,7 @@ from penstock.cluster.stream import Stream
 from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import Failure
-from penstock.driver.spark.edits import EditJudge
+from penstock.driver.spark.edit_judge import EditJudge
 from testkit.driver.bare_query import bare
 from testkit.kafka.topics import Topics
 from testkit.streams.streams import (

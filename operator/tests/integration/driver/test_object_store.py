@@ -13,7 +13,7 @@ import pytest
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from penstock.driver.jvm import Jvm
 from testkit.driver.driver_process import driver, traffic
 from testkit.driver.in_process_driver import running

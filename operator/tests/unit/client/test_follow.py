@@ -11,7 +11,7 @@ import pytest
 from penstock.client.reading import logs
 from penstock.client.reading.api_client import KubeApi
 from penstock.cluster.kinds import Key, Kind, Manifest
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 
 KEY = Key("payments", "flags")
 

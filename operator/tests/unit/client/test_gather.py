@@ -15,7 +15,7 @@ from penstock.client.reading.api_client import KubeApi, Ran
 from penstock.client.reading.gather import NoStream, Selection, gather
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Kind, Manifest
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract.pod_check import BrokerCheck, PodCheck, Reach
 from testkit.controller.facts import operator
 from testkit.controller.fake_cluster import FakeCluster

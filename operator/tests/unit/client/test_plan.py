@@ -14,7 +14,7 @@ from penstock.cluster import kinds
 from penstock.cluster.objects import ControllerRevision
 from penstock.cluster.stream import Stream
 from penstock.contract.driver_report import QueryState
-from penstock.contract.edits import change_of_edit
+from penstock.contract.edit_effects import change_of_edit
 from penstock.validation.reading.documents import load
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster

@@ -11,7 +11,7 @@ import pytest
 from penstock.api.v1alpha1.status import LastFailure, StreamState
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract import naming
 from penstock.controller import reconciler
 from penstock.controller.metrics import OperatorMetrics

@@ -15,7 +15,7 @@ from penstock.api.v1alpha1.status import StreamState
 from penstock.client.doctor.diagnosis import diagnose
 from penstock.cluster import kinds
 from penstock.cluster.objects import Quota
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from testkit.controller import samples

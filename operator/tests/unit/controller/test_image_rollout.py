@@ -11,13 +11,13 @@ import pytest
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.cluster.stream import Stream, holds
 from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.image_rollout import ImageRollout
-from penstock.controller.status.outcome import IMAGE_RETRY_INTERVAL
+from penstock.controller.status.not_applied import IMAGE_RETRY_INTERVAL
 from penstock.controller.work_queue import WorkQueue
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster

@@ -11,7 +11,7 @@ from penstock.api.v1alpha1.status import LastFailure, Restarts, StreamState
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Kind
 from penstock.cluster.objects import Object
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState

@@ -11,7 +11,7 @@ from penstock.api.v1alpha1.status import StreamState
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.objects import Object
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract import naming
 from testkit.controller import samples
 from testkit.controller.fake_cluster import KEY, FakeCluster

@@ -12,7 +12,7 @@ from penstock.api.problem import NOT_JUDGED
 from penstock.api.v1alpha1.status import EditVerdict, LastFailure
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract.driver_report import QueryState
 from penstock.controller import reconciler
 from penstock.controller.observation import parse_stream

@@ -10,7 +10,7 @@ from penstock.api import group_version
 from penstock.api.v1alpha1.status import Cores, LastFailure, Restarts, StreamState
 from penstock.cluster import kinds
 from penstock.cluster.objects import Object
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from testkit.controller import samples

@@ -13,7 +13,7 @@ from penstock.api.v1alpha1 import changes
 from penstock.api.v1alpha1.changes import Change, change_of
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.kinds import Manifest
-from penstock.contract.edits import change_of_edit, edited_fields
+from penstock.contract.edit_effects import change_of_edit, edited_fields
 from penstock.controller.children.revision import Revision, resolve
 from penstock.controller.children.stateful_set import driver_stateful_set
 from testkit.controller import samples

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 from kubernetes.aio.client import Configuration
 
 from penstock.cluster import kinds
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.controller.kubernetes.api_client import KubernetesApiClient
 from testkit.controller import samples
 

@@ -17,7 +17,7 @@ from kubernetes.aio.client import Configuration
 
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Kind, Manifest
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract import naming
 from penstock.controller import handlers, main
 from penstock.controller.health_page import health_page

@@ -29,7 +29,7 @@ from penstock.controller.children.revision import Revision
 from penstock.controller.observation import parse_stream
 from penstock.controller.situation import ObservedStream
 from penstock.controller.status.conditions import PROGRESS_DEADLINE
-from penstock.controller.status.outcome import Outcome
+from penstock.controller.status.not_applied import Outcome
 from penstock.controller.status.planned_status import StatusUpdate, plan_status, status_manifest
 from penstock.controller.status.stream_events import event_manifest, stream_events
 from testkit.controller import samples

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.api.v1alpha1.changes import Change, change_of
 from penstock.api.v1alpha1.restart import Restart
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.cluster.stream import Stream
 from penstock.controller.children import revision
 from penstock.driver.failures import Failure

@@ -13,8 +13,8 @@ from penstock.api.v1alpha1.status import EditVerdict, LastFailure
 from penstock.cluster import kinds
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.contract.edits import ANSWER_WITHIN
-from penstock.controller.edits import TAKE_WITHIN
+from penstock.contract.edit_effects import ANSWER_WITHIN
+from penstock.controller.edit_acceptance import TAKE_WITHIN
 from testkit.controller import samples
 from testkit.controller.fake_cluster import KEY, FakeCluster
 from testkit.controller.fake_kubernetes_api import Killed

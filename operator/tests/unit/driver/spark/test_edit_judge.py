@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.spark.edits import asks_spark
+from penstock.driver.spark.edit_judge import asks_spark
 from testkit.streams.streams import MICRO_BATCH, RATE, stream
 
 SQL = {"transform": {"sql": "SELECT value + 1 AS value FROM source"}}

@@ -16,10 +16,10 @@ from penstock.cluster.objects import StatefulSet
 from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.contract.edits import ANSWER_WITHIN
+from penstock.contract.edit_effects import ANSWER_WITHIN
 from penstock.controller.children.revision import Revision
 from penstock.controller.situation import ObservedStream, Situation
-from penstock.controller.status.outcome import NotApplied
+from penstock.controller.status.not_applied import NotApplied
 
 # It stops a query after its next commit, for which it waits ten seconds.
 TAKE_WITHIN = timedelta(seconds=60)

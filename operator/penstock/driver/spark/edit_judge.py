@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.stream import Stream
-from penstock.contract.edits import ANSWER_WITHIN
+from penstock.contract.edit_effects import ANSWER_WITHIN
 from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
-from penstock.driver.background import repeat_in_background
+from penstock.driver.background_threads import repeat_in_background
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.storage.files import Checkpoints
 from penstock.driver.environment import Environment

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from penstock.cluster.objects import Object
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.driver.failures import Failure
 from penstock.driver.kubernetes.api import Api
-from penstock.driver.kubernetes.pod_guard import Answer, Doubt, Look, OwnPod, PodGuard
+from penstock.driver.kubernetes.orphan_guard import Answer, Doubt, Look, OrphanGuard, OwnPod
 
-GUARD = PodGuard()
+GUARD = OrphanGuard()
 GONE, REJECTED = "DriverPodReplaced", "ApiServerUnauthorized"
 
 
@@ -151,7 +151,7 @@ def test_the_guard_ends_the_driver_once() -> None:
         ended.set()
 
     numbers = count()
-    guard = PodGuard(ask_interval=0.001)
+    guard = OrphanGuard(ask_interval=0.001)
     stopped = guard.watch(lambda: Look(next(numbers) * 15.0, Answer.GONE), on_end)
     assert ended.wait(30)
     stopped.set()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from http import HTTPStatus
 
-from penstock.cluster.rest import ApiError
+from penstock.cluster.rest_api import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import API_SERVER_UNAUTHORIZED
 from penstock.driver.failures import Failure
@@ -73,7 +73,7 @@ class Doubt:
 
 
 @dataclass(frozen=True)
-class PodGuard:
+class OrphanGuard:
     """Decides whether the driver must end. Times in seconds."""
 
     ask_interval: float = 15.0
@@ -94,7 +94,7 @@ class PodGuard:
         """What is in doubt now, and why the driver must end; None while it need not.
 
         >>> from dataclasses import replace
-        >>> guard, rejected = PodGuard(), Look(0.0, Answer.UNAUTHORIZED, probed_at=0.0)
+        >>> guard, rejected = OrphanGuard(), Look(0.0, Answer.UNAUTHORIZED, probed_at=0.0)
         >>> doubt, failure = guard.judge(Doubt(), rejected)
         >>> guard.judge(doubt, replace(rejected, now=30.0, probed_at=29.0))[1]
         >>> guard.judge(doubt, replace(rejected, now=30.0))[1].reason

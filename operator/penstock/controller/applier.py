@@ -20,7 +20,7 @@ from penstock.contract import naming
 from penstock.controller.children.diff import applied_hash, content_hash
 from penstock.controller.kubernetes.api_client import KubernetesApi
 from penstock.controller.situation import ObservedChildren, Situation
-from penstock.controller.status.not_applied import CHANGED_BY_OTHERS, NotApplied, foreign
+from penstock.controller.status.not_applied import CHANGED_BY_OTHERS, NotApplied, foreign_object
 
 log = logging.getLogger(__name__)
 
@@ -246,7 +246,7 @@ class Applier:
         now = self._now()
         since, count = (before.since, before.count + 1) if before else (now, 1)
         if created and error.code == 409:
-            cause = foreign(what, f": {error.message}")
+            cause = foreign_object(what, f": {error.message}")
         elif error.refused:
             # Somebody may have recreated it with fields that nobody can change.
             is_immutable = not created and error.code == 422

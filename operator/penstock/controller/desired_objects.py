@@ -38,7 +38,7 @@ class Writes:
 NO_WRITES = Writes()
 
 
-def kept(situation: Situation, refusal: NotApplied) -> Writes:
+def writes_if_not_applied(situation: Situation, refusal: NotApplied) -> Writes:
     """What is looked after although the newest spec is not applied."""
     if refusal.deliberate:
         return NO_WRITES
@@ -46,7 +46,7 @@ def kept(situation: Situation, refusal: NotApplied) -> Writes:
     return Writes((*_first(situation), *_labels_of_pod(situation)), pods)
 
 
-def desired(situation: Situation) -> Writes:
+def writes_if_applied(situation: Situation) -> Writes:
     """What makes the newest spec run. What a rollout no longer needs is deleted once it is applied.
 
     An existing claim delays nothing: the API server refuses an expansion that the storage class

@@ -9,7 +9,7 @@ from penstock.contract import naming
 from penstock.contract.reason_table import APPLY_ELSEWHERE, HIGHER_GENERATION
 from penstock.controller.edit_acceptance import not_accepted_by_driver
 from penstock.controller.situation import Situation
-from penstock.controller.status.not_applied import NotApplied, foreign
+from penstock.controller.status.not_applied import NotApplied, foreign_object
 
 
 def why_not_applied(situation: Situation) -> NotApplied | None:
@@ -64,7 +64,7 @@ def objects_of_others(situation: Situation) -> NotApplied | None:
         return None
     claim = f"PersistentVolumeClaim {naming.checkpoint_claim_name(situation.stream.name)}"
     adopt = ", or set spec.checkpoint.volume.adopt: true to use it" if claim in names else ""
-    return foreign(", ".join(names), f"{adopt}, or give the stream another name")
+    return foreign_object(", ".join(names), f"{adopt}, or give the stream another name")
 
 
 def checkpoint_moved(situation: Situation) -> NotApplied | None:

@@ -21,7 +21,13 @@ from penstock.cluster.objects import StatefulSet
 from penstock.cluster.rest_api import ApiError
 from penstock.cluster.stream import holds, not_ready_since
 from penstock.controller.children.checkpoint_claim import starts_elsewhere
-from penstock.controller.desired_objects import NO_WRITES, Writes, desired, kept, retained_claim
+from penstock.controller.desired_objects import (
+    NO_WRITES,
+    Writes,
+    retained_claim,
+    writes_if_applied,
+    writes_if_not_applied,
+)
 from penstock.controller.edit_acceptance import not_taken
 from penstock.controller.gates import why_not_applied
 from penstock.controller.rollout import is_settled, next_look, next_rollout, not_tried
@@ -89,11 +95,11 @@ def reconcile(situation: Situation) -> PlannedChanges:
         return PlannedChanges(apply=retained_claim(situation), requeue_after=_REQUEUE_SETTLED)
     refusal = why_not_applied(situation)
     if refusal is not None:
-        return unapplied(situation, refusal, kept(situation, refusal))
-    return applied(situation, desired(situation))
+        return changes_if_not_applied(situation, refusal, writes_if_not_applied(situation, refusal))
+    return changes_if_applied(situation, writes_if_applied(situation))
 
 
-def applied(situation: Situation, writes: Writes = NO_WRITES) -> PlannedChanges:
+def changes_if_applied(situation: Situation, writes: Writes = NO_WRITES) -> PlannedChanges:
     """A stream whose spec is applied. No writes: all objects are as they should be."""
     outcome = _running(situation)
     rollout = next_rollout(situation, outcome)
@@ -110,7 +116,7 @@ def applied(situation: Situation, writes: Writes = NO_WRITES) -> PlannedChanges:
     return planned
 
 
-def unapplied(
+def changes_if_not_applied(
     situation: Situation,
     cause: NotApplied,
     writes: Writes = NO_WRITES,
@@ -161,7 +167,7 @@ def _still_running(situation: Situation) -> Assessment | None:
     return None if lacks_claim and not driver.ready else driver  # the cause is about the claim
 
 
-def failed(
+def changes_after_failure(
     stream: ObservedStream, error: Exception, now: datetime, since: datetime
 ) -> PlannedChanges:
     """The changes when the stream cannot be reconciled since then: to report that, and no more."""

@@ -39,10 +39,10 @@ from penstock.controller.observation import observe_children, parse_stream
 from penstock.controller.operator_settings import Settings
 from penstock.controller.planned_changes import (
     PlannedChanges,
-    applied,
-    failed,
+    changes_after_failure,
+    changes_if_applied,
+    changes_if_not_applied,
     reconcile,
-    unapplied,
 )
 from penstock.controller.situation import ObservedStream, Situation
 from penstock.controller.status.conditions import reports_contest
@@ -247,7 +247,7 @@ class Reconciler:
         is_behind = known.has_newer(situation.pod)
         is_steady = known.steady is not None and known.steady[0] == seen and now < known.steady[1]
         if is_steady and not is_behind:
-            return applied(situation)
+            return changes_if_applied(situation)
         planned = reconcile(self._applier.with_memory(key, situation))
         known.steady = (seen, now + _STEADY) if planned.steady else None
         return replace(planned, is_behind=is_behind)
@@ -303,7 +303,7 @@ class Reconciler:
             return planned
         goes_on = planned.status if cause.only_claim else None
         begun = goes_on.rollout if goes_on is not None else None
-        return unapplied(replace(situation, now=self._now()), cause, begun=begun)
+        return changes_if_not_applied(replace(situation, now=self._now()), cause, begun=begun)
 
     async def _record(self, key: Key, stream: ObservedStream) -> bool:
         """Records the desired revision, and deletes the oldest record that is one too many.
@@ -315,10 +315,10 @@ class Reconciler:
         try:
             manifests = await self._api.list(kinds.CONTROLLER_REVISION, key.namespace, labels)
             records = owned_by(stream.uid, map(ControllerRevision, manifests))
-            record = rollout.record(stream.desired, records, named=bool(stream.image))
+            record = rollout.record_to_write(stream.desired, records, named=bool(stream.image))
             if record is not None:
                 await self._api.apply(record, force=True)
-                for ref in rollout.forgotten(records, Object(record).name):
+                for ref in rollout.records_to_delete(records, Object(record).name):
                     await self._api.delete(ref)
         except ApiError as error:
             log.warning("%s: the spec that is Ready was not recorded: %s", key, error)
@@ -451,6 +451,8 @@ class Reconciler:
             now = self._now()
             since = self._known[key].failing_since or now
             self._known[key].failing_since = since
-            await self._publish(key, raw, failed(ObservedStream(raw), error, now, since))
+            await self._publish(
+                key, raw, changes_after_failure(ObservedStream(raw), error, now, since)
+            )
         except Exception as second:
             log.warning("%s: the status could not be written: %s", key, second)

@@ -231,7 +231,7 @@ def _time_left(rollout: Rollout, newest: Revision, now: datetime) -> timedelta:
     return (rollout.start_time or now) + deadline - now
 
 
-def record(
+def record_to_write(
     newest: Revision, records: Sequence[ControllerRevision], *, named: bool
 ) -> Manifest | None:
     """What is to be written of a revision with which the stream is Ready; None if it is there.
@@ -246,7 +246,7 @@ def record(
     return None if known is not None and up_to_date(manifest, known) else manifest
 
 
-def forgotten(records: Sequence[ControllerRevision], written: str) -> tuple[Ref, ...]:
+def records_to_delete(records: Sequence[ControllerRevision], written: str) -> tuple[Ref, ...]:
     """The oldest records, if there are too many with the one of this name, which is written."""
     others = [each for each in records if each.name != written]
     return tuple(each.ref for each in others[_KEPT - 1 :])

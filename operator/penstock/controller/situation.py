@@ -217,7 +217,7 @@ def _with_checkpoint_place(
     volume. A stream in an object store ignores a volume claim left by an earlier stream.
     """
     if not names_place(mapping(stream.manifest.get("spec"))):
-        stream = _kept_in_place(stream, children)
+        stream = _with_previous_default_place(stream, children)
     if _is_in_store(stream, children):
         children = replace(children, claim=None)
     return stream, children
@@ -233,7 +233,9 @@ def _is_in_store(stream: ObservedStream, children: ObservedChildren) -> bool:
     return stream.names_object_store
 
 
-def _kept_in_place(stream: ObservedStream, children: ObservedChildren) -> ObservedStream:
+def _with_previous_default_place(
+    stream: ObservedStream, children: ObservedChildren
+) -> ObservedStream:
     """The stream with the place that it has had from defaults, whatever those are now."""
     desired, owner, claim = stream.desired, children.stateful_set, children.claim
     if desired is None:

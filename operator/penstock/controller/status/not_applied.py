@@ -90,7 +90,7 @@ def rolled_back(rollout: Rollout, revision: str) -> NotApplied:
     return NotApplied("RolledBack", said, retried=False, since=failure.time)
 
 
-def foreign(what: str, more: str) -> NotApplied:
+def foreign_object(what: str, more: str) -> NotApplied:
     """Objects that the stream needs exist, and others wrote them. `more`: what else to do."""
     return NotApplied(
         "ForeignObject",

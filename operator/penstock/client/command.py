@@ -367,7 +367,7 @@ def rollback(
 
     def write(api: KubeApi) -> int:
         stream, recorded = _stream(api, cluster.key(api, name))
-        revision, manifest = revisions.rolled_back(stream, recorded, to)
+        revision, manifest = revisions.spec_to_restore(stream, recorded, to)
         for problem in plans.plan_edit(plans.Live(stream, recorded), manifest["spec"]):
             _print(printable(f"{stream.key}: {problem.message}"))
         if manifest["spec"] == stream.manifest.get("spec"):

@@ -135,7 +135,7 @@ def as_json(entries: Sequence[RecordedSpec]) -> list[dict[str, Any]]:
     ]
 
 
-def rolled_back(
+def spec_to_restore(
     stream: Stream, recorded: Iterable[ControllerRevision], revision: str | None
 ) -> tuple[str, Manifest]:
     """The revision, and the stream with its spec; by default the last one that was Ready.

@@ -70,7 +70,7 @@ def plan_edit(live: Live | None, edited: Mapping[str, Any]) -> Iterator[Problem]
         change = _change(before, after) or Change.LIVE
         if runs.under_way:  # what is being replaced is not there to stay
             change = max(change, _change(current, edited), key=_BY_HARM.index)
-    outcome = _of_stream(stream, edited, change, _from(stream, before, edited))
+    outcome = _of_stream(stream, edited, change, _start_of(stream, before, edited))
     yield replace(outcome, message=outcome.message + runs.note) if change else outcome
     for path in edited_fields(before, after):
         yield _of_field(path, before, after, stream)
@@ -105,11 +105,11 @@ def _of_stream(
             return _outcome("NothingRestarts", "nothing restarts")
         case Change.QUERY:
             said = "in the same pods, the edited query replaces the running one"
-            lasts = _divides(stream, edited) or "; it takes seconds"
+            lasts = _state_division(stream, edited) or "; it takes seconds"
             return _outcome("QueryRestarts", f"{said}{start}{lasts}", "warning")
         case _:
             said = "the driver's pod and its executors are replaced, and the query starts"
-            lasts = _divides(stream, edited) or _lasts(stream)
+            lasts = _state_division(stream, edited) or _last_duration(stream)
             return _outcome("PodRestarts", f"{said}{start}{lasts}", "warning")
 
 
@@ -123,9 +123,9 @@ def _outcome(
     return Problem(reason, message, severity, path)
 
 
-def _from(stream: Stream, current: Mapping[str, Any], edited: Mapping[str, Any]) -> str:
-    number, will_be = _number(edited), mapping(edited.get("checkpoint"))
-    if number != _number(current):
+def _start_of(stream: Stream, current: Mapping[str, Any], edited: Mapping[str, Any]) -> str:
+    number, will_be = _checkpoint_generation(edited), mapping(edited.get("checkpoint"))
+    if number != _checkpoint_generation(current):
         start = mapping(will_be.get("startFrom"))
         begins = f"begins without state at startFrom.{', '.join(start)}" if start else "begins anew"
         after = "records that the sink got after that are written twice"
@@ -147,7 +147,7 @@ def _from(stream: Stream, current: Mapping[str, Any], edited: Mapping[str, Any])
     )
 
 
-def _divides(stream: Stream, edited: Mapping[str, Any]) -> str:
+def _state_division(stream: Stream, edited: Mapping[str, Any]) -> str:
     has, checkpoint = stream.status.state_partitions, mapping(edited.get("checkpoint"))
     partitions = checkpoint.get("statePartitions")
     if has is None or partitions in (None, has):
@@ -155,12 +155,12 @@ def _divides(stream: Stream, edited: Mapping[str, Any]) -> str:
     return f"; before that Spark divides its state, which has {has} partitions, into {partitions}"
 
 
-def _number(spec: Mapping[str, Any]) -> int:
+def _checkpoint_generation(spec: Mapping[str, Any]) -> int:
     """The generation of the checkpoint."""
     return int(mapping(spec.get("checkpoint")).get("generation", 0))
 
 
-def _lasts(stream: Stream) -> str:
+def _last_duration(stream: Stream) -> str:
     rollout = stream.status.rollout
     if rollout is None or rollout.pod_seconds is None:
         return ""
@@ -172,17 +172,18 @@ def _of_field(
 ) -> Problem:
     """Without values: a manifest may hold what not everybody may see."""
     change, where = change_of(".".join(path)), ("spec", *path)
-    was, will_be = (_has(spec, path) for spec in (current, edited))
+    was, will_be = (_is_set(spec, path) for spec in (current, edited))
     how = "changed" if was and will_be else "added" if will_be else "removed"
     more = ""
     is_start = path[-1] in _START_FIELDS or path[:2] == ("checkpoint", "startFrom")
-    if is_start and _number(current) == _number(edited) and stream.status.epoch is not None:
+    is_same = _checkpoint_generation(current) == _checkpoint_generation(edited)
+    if is_start and is_same and stream.status.epoch is not None:
         more = "; it has no effect, because the checkpoint has commits"
     severity: Severity = "error" if change is Change.REFUSED else "notice"
     return _outcome("FieldEdited", f"{dotted(where)}: {how} ({change}){more}", severity, where)
 
 
-def _has(spec: object, path: tuple[str, ...]) -> bool:
+def _is_set(spec: object, path: tuple[str, ...]) -> bool:
     for name in path:
         if not isinstance(spec, Mapping) or name not in spec:
             return False

@@ -125,7 +125,7 @@ def _column(node: exp.Column, relations: _Relations) -> Column | None:
     asked = [columns for called, columns in relations if qualifier in ("", called)]
     if len(node.parts) > 2 or any(columns is None for columns in asked):
         return None
-    named = [each for columns in asked for each in columns or () if _is(each, name)]
+    named = [each for columns in asked for each in columns or () if _is_named(each, name)]
     return named[0] if len(named) == 1 else None
 
 
@@ -134,7 +134,7 @@ def _type(node: exp.Column, relations: _Relations) -> str | None:
     return None if column is None else column.type
 
 
-def _is(column: Column, name: str) -> bool:
+def _is_named(column: Column, name: str) -> bool:
     return (column.name or "").lower() == name
 
 

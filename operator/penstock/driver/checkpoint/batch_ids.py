@@ -58,7 +58,7 @@ def keep_ids(
         done = COMMIT if logs.epoch is None else commits[logs.epoch]
         commits = {**commits, used: done}
     kept = replace(logs, commits=commits)
-    return kept.writing({used: reached}, RepairKind.EMPTY_BATCH)
+    return kept.with_repaired_offsets({used: reached}, RepairKind.EMPTY_BATCH)
 
 
 def place_of(sink: Sink) -> str | None:

@@ -92,7 +92,7 @@ class CheckpointFolder:
         keep_ids = notes.sink_batches is not None
         with self.files.errors():
             if keep_ids:
-                self._undo_half_a_beginning(notes)
+                self._undo_interrupted_beginning(notes)
             files, partitions = self._read(), list(self._partitions_of_state())
             stores = self._state_stores(partitions)
             plan = self._plan(files, spec, notes, stores)
@@ -182,7 +182,7 @@ class CheckpointFolder:
             stores=stores,
         )
 
-    def _undo_half_a_beginning(self, notes: Notes) -> None:
+    def _undo_interrupted_beginning(self, notes: Notes) -> None:
         """Removes what `continue_after` has written, if a crash came before its commit."""
         begins_after = notes.sink_batches and notes.sink_batches.begins_after
         if begins_after:
@@ -307,7 +307,7 @@ class CheckpointFolder:
         with self.files.errors():
             return repair.is_new(self._read())
 
-    def reached(self) -> Offsets | None:
+    def committed_or_first_offsets(self) -> Offsets | None:
         """What a query with a Kafka source has committed; where it began, if that is nothing.
 
         None if there is neither. Raises CheckpointDamaged if the logs do not show it.

@@ -185,7 +185,7 @@ class Generations:
 
     def _reached(self, earlier: CheckpointFolder) -> Offsets:
         """What a generation has committed; where it began, if that is nothing."""
-        offsets = earlier.reached()
+        offsets = earlier.committed_or_first_offsets()
         if offsets is None:
             start = self._spec.checkpoint.start_from
             assert start is not None

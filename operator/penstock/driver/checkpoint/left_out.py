@@ -41,11 +41,12 @@ class LeftOut:
     >>> left.positions({"in": "a"}), left.positions({"in": "b"})
     ([Position(topic='in', partition=0, offset=7)], [])
     >>> later = DeadLetter(Position("in", 0, 9), "a", at=130.0)
-    >>> left.adding(later, {"in": {0: 8}}).before(Position("in", 0, 50), {}, None, now=140.0)
+    >>> both = left.adding(later, {"in": {0: 8}})
+    >>> both.count_for_limit(Position("in", 0, 50), {}, None, now=140.0)
     2
-    >>> left.before(Position("in", 0, 8), {"in": "a"}, {"in": {0: 90}}, now=900.0)
+    >>> left.count_for_limit(Position("in", 0, 8), {"in": "a"}, {"in": {0: 90}}, now=900.0)
     1
-    >>> left.before(Position("in", 5, 8), {"in": "a"}, {"in": {0: 8}}, now=900.0)
+    >>> left.count_for_limit(Position("in", 5, 8), {"in": "a"}, {"in": {0: 8}}, now=900.0)
     1
     """
 
@@ -64,7 +65,7 @@ class LeftOut:
             if letter.topic_id == topic_ids.get(letter.position.topic)
         ]
 
-    def before(
+    def count_for_limit(
         self,
         record: Position | None,
         topic_ids: Mapping[str, str],

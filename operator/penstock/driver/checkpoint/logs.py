@@ -128,7 +128,7 @@ class Logs:
             commits={n: commit for n, commit in self.commits.items() if n <= epoch},
         )
 
-    def writing(self, offsets: Mapping[int, Entry], kind: RepairKind) -> Logs:
+    def with_repaired_offsets(self, offsets: Mapping[int, Entry], kind: RepairKind) -> Logs:
         """With these offsets, and the repairs that they are."""
         made = (Repair(kind, f"offsets/{n}") for n in offsets)
         return replace(self, offsets={**self.offsets, **offsets}, added=(*self.added, *made))

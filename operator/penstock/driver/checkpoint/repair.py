@@ -104,7 +104,9 @@ def plan(
     # Transactions know what is written, so a batch may run again with other records: one that takes
     # too long for a transaction would else run again for ever.
     keeps_plans = not (mode.has_long_running_tasks or spec.sink.exactly_once)
-    target = _continue(files, parsed, keeps_plans=keeps_plans, may_start_over=may_start_over)
+    target = _without_unusable(
+        files, parsed, keeps_plans=keeps_plans, may_start_over=may_start_over
+    )
     if not keep_ids:
         target = _without_other_partitions(target, spec)
     if state and target.epoch is not None and not execution_of(spec).in_batches:
@@ -174,7 +176,9 @@ def _is_read(path: str, epoch: int) -> bool:
     return log not in ("offsets", "commits") or int(name) >= epoch
 
 
-def _continue(files: Files, parsed: Logs, *, keeps_plans: bool, may_start_over: bool) -> Logs:
+def _without_unusable(
+    files: Files, parsed: Logs, *, keeps_plans: bool, may_start_over: bool
+) -> Logs:
     """Without what a start could not continue from, or would skip records with."""
     planned = _planned_batches(files, parsed) if keeps_plans else set[int]()
     starts_over = may_start_over and 0 in numbers(files, "offsets")
@@ -329,7 +333,7 @@ def _with_metadata_lines(logs: Logs) -> Logs:
         for n, entry in sorted(logs.offsets.items())
         if entry.is_continuous
     }
-    return logs.writing(lines, RepairKind.METADATA_LINE)
+    return logs.with_repaired_offsets(lines, RepairKind.METADATA_LINE)
 
 
 def _without_gap(logs: Logs) -> Logs:
@@ -346,7 +350,7 @@ def _without_gap(logs: Logs) -> Logs:
     if newest == 0 or newest - 1 in logs.offsets:
         return logs
     before = max((n for n in logs.offsets if n < newest), default=newest)
-    return logs.writing({newest - 1: logs.offsets[before]}, RepairKind.ASYNC_GAP)
+    return logs.with_repaired_offsets({newest - 1: logs.offsets[before]}, RepairKind.ASYNC_GAP)
 
 
 def with_metadata(logs: Logs) -> Logs:

@@ -163,4 +163,4 @@ class EditJudge:
         # The repair that a switch of the mode needs changes none of it.
         contents = checkpoint.contents()
         query.check_continues(frame, contents, generations.batch_known_elsewhere())
-        state_partitions.change(edited, contents, checkpoint.has_undivided_state)
+        state_partitions.new_partition_count(edited, contents, checkpoint.has_undivided_state)

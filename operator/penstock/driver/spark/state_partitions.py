@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def change(
+def new_partition_count(
     spec: StreamSpec, contents: Contents | None, has_undivided_state: Callable[[], bool]
 ) -> int | None:
     """The number of partitions that the state gets before the query starts; None: what it has.

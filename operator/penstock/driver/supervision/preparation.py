@@ -124,7 +124,7 @@ class Preparation:
                 start_position.note_first_look(self._stream.spec, self._checkpoint, self._source)
             raise
 
-    def checkpoint(self, chosen: ChosenPartitions) -> PreparedCheckpoint:
+    def prepare_checkpoint(self, chosen: ChosenPartitions) -> PreparedCheckpoint:
         """Repairs the checkpoint, looks for lost records and for the sink's topic. Needs no Spark.
 
         Only while no query runs. Raises the reason why no query may start.
@@ -165,7 +165,7 @@ class Preparation:
         names = folder.transaction_names(metadata.namespace, metadata.name)  # others after a loss
         return replace(prepared, names=names, longest_transaction_ms=longest)
 
-    def query(
+    def plan_query(
         self, spark: SparkSession, prepared: PreparedCheckpoint, chosen: ChosenPartitions
     ) -> PlannedQuery:
         """Plans the query; raises if Spark refuses it, or cannot continue with it."""
@@ -193,7 +193,7 @@ class Preparation:
             partitions=chosen.by_topic,
             partition_count=chosen.size.partitions,
             state_partitions=of_state if keeps_state else 0,
-            repartition_to=state_partitions.change(
+            repartition_to=state_partitions.new_partition_count(
                 spec, contents, self._checkpoint.has_undivided_state
             ),
             runs_one_batch=keeps_state and state_partitions.needs_batch_first(spec, contents),

@@ -135,7 +135,7 @@ class QueryRuntime:
             source_answered_at=source.answered_at,
             partitions_added=self._are_partitions_added(chosen),
             warning=(chosen and chosen.warning) or self._held_warning() or self._group.warning,
-            dead_letters=self._left_out.before(
+            dead_letters=self._left_out.count_for_limit(
                 failure.record if failure else None,
                 source.topic_ids,
                 self.progress.committed_offsets(),
@@ -303,7 +303,7 @@ class QueryRuntime:
         Only while no query runs, and before each start of one.
         """
         assert self._query is None
-        prepared = self._preparation.checkpoint(self._chosen())
+        prepared = self._preparation.prepare_checkpoint(self._chosen())
         repair = prepared.repair
         if repair.repairs:
             self._repair_plans.append(repair)
@@ -338,7 +338,7 @@ class QueryRuntime:
         assert self._prepared is not None
         # With the dead letter that was copied since.
         prepared = replace(self._prepared, left_out=self._left_out)
-        plan = self._preparation.query(self.session, prepared, self._chosen())
+        plan = self._preparation.plan_query(self.session, prepared, self._chosen())
         self._application.planned(keeps_state=plan.state_partitions > 0)
         self._warning = self._warning or plan.warning
         self._plan, self._is_planned = plan, True

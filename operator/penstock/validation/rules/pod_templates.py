@@ -177,7 +177,7 @@ def _value(value: Any, declared: str, path: FieldPath) -> Iterator[Problem]:
         else:
             yield _error(path, "should be an object")
     elif declared in _TYPES:
-        if not _is(value, declared, path):
+        if not _has_type(value, declared, path):
             yield _error(path, f"should be {_WORDS[declared]}")
     elif not isinstance(value, dict):
         yield _error(path, "should be an object")
@@ -185,7 +185,7 @@ def _value(value: Any, declared: str, path: FieldPath) -> Iterator[Problem]:
         yield from _object(value, declared, path)
 
 
-def _is(value: Any, declared: str, path: FieldPath) -> bool:
+def _has_type(value: Any, declared: str, path: FieldPath) -> bool:
     if isinstance(value, bool):
         return declared == "bool"
     is_quantity = declared == "str" and bool(_QUANTITIES & set(path[-2:]))

@@ -14,7 +14,7 @@ from penstock.client.history import (
     as_json,
     as_table,
     history,
-    rolled_back,
+    spec_to_restore,
 )
 from penstock.cluster.objects import ControllerRevision
 from penstock.cluster.stream import Stream
@@ -121,7 +121,7 @@ def test_a_rollback_writes_the_spec_before_with_the_live_fields_of_now(
     cluster.apply(**TWO, restart={"maxAttempts": 3})
     cluster.settle()
     stream, records = look(cluster)
-    found, manifest = rolled_back(stream, records, None)
+    found, manifest = spec_to_restore(stream, records, None)
     assert found == revision()
     assert manifest["spec"] == samples.stream(restart={"maxAttempts": 3})["spec"]
     assert manifest["metadata"] == stream.manifest["metadata"]
@@ -132,7 +132,7 @@ def test_a_rollback_of_what_was_given_up_leads_to_what_runs(cluster: FakeCluster
     cluster.fails_with[revision(**three)] = {"state": QueryState.FAILED, "last_failure": BROKEN}
     cluster.apply(**three)
     cluster.settle()
-    found, manifest = rolled_back(*look(cluster), None)
+    found, manifest = spec_to_restore(*look(cluster), None)
     assert found == revision(**TWO)
     assert manifest["spec"] == samples.stream(**TWO)["spec"]
 
@@ -140,34 +140,34 @@ def test_a_rollback_of_what_was_given_up_leads_to_what_runs(cluster: FakeCluster
 def test_an_image_comes_and_goes_as_the_spec_named_it(cluster: FakeCluster) -> None:
     cluster.apply(image="another:image")
     cluster.settle()
-    _, manifest = rolled_back(*look(cluster), None)
+    _, manifest = spec_to_restore(*look(cluster), None)
     assert "image" not in manifest["spec"]
     cluster.apply(queryName="three")
     cluster.settle()
-    _, manifest = rolled_back(*look(cluster), None)
+    _, manifest = spec_to_restore(*look(cluster), None)
     assert manifest["spec"]["image"] == "another:image"
 
 
 def test_what_runs_under_an_invalid_edit_is_the_one_to_go_back_to(cluster: FakeCluster) -> None:
     """Also while no operator has seen the edit."""
     cluster.apply(trigger={"continuous": {"checkpointInterval": "soon"}})
-    assert rolled_back(*look(cluster), None)[0] == revision(**TWO)
+    assert spec_to_restore(*look(cluster), None)[0] == revision(**TWO)
     cluster.settle()
-    assert rolled_back(*look(cluster), None)[0] == revision(**TWO)
+    assert spec_to_restore(*look(cluster), None)[0] == revision(**TWO)
 
 
 def test_an_image_is_written_where_only_the_operators_has_changed(cluster: FakeCluster) -> None:
     stream, records = look(cluster)
     rollout = Rollout(revision="0123456789", last_ready_revision=revision(**TWO))
     status = {**stream.manifest["status"], "rollout": rollout.model_dump(by_alias=True)}
-    _, manifest = rolled_back(Stream({**stream.manifest, "status": status}), records, None)
+    _, manifest = spec_to_restore(Stream({**stream.manifest, "status": status}), records, None)
     assert manifest["spec"] == {**samples.stream(**TWO)["spec"], "image": samples.IMAGE}
 
 
 def test_a_certain_revision_can_be_asked_for(cluster: FakeCluster) -> None:
-    assert rolled_back(*look(cluster), revision())[0] == revision()
+    assert spec_to_restore(*look(cluster), revision())[0] == revision()
     with pytest.raises(NoRevision, match=f"never Ready with other: known are {revision(**TWO)}"):
-        rolled_back(*look(cluster), "other")
+        spec_to_restore(*look(cluster), "other")
 
 
 def test_the_only_spec_has_no_earlier_one() -> None:
@@ -175,4 +175,4 @@ def test_the_only_spec_has_no_earlier_one() -> None:
     cluster.apply()
     cluster.settle()
     with pytest.raises(NoRevision, match="default/flags was never Ready with another spec"):
-        rolled_back(*look(cluster), None)
+        spec_to_restore(*look(cluster), None)

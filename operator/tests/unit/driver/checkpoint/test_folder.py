@@ -171,17 +171,17 @@ def test_a_generation_goes_on_after_the_batches_of_another_wherever_it_crashes(
 def test_how_far_a_generation_is_is_read_also_from_damaged_logs(tmp_path: Path) -> None:
     """Never beyond what is committed; refused if that is lost."""
     folder = folder_at(tmp_path)
-    assert folder.reached() is None
+    assert folder.committed_or_first_offsets() is None
     note(folder, first_offsets={"in": {0: 7}})
-    assert folder.reached() == {"in": {0: 7}}
+    assert folder.committed_or_first_offsets() == {"in": {0: 7}}
     write(checkpoint(range(4), range(6)), tmp_path)
-    assert folder.reached() == {"in": {0: 30, 1: 21}}
+    assert folder.committed_or_first_offsets() == {"in": {0: 30, 1: 21}}
     (tmp_path / "commits" / "3").write_bytes(b"")
-    assert folder.reached() == {"in": {0: 20, 1: 14}}
+    assert folder.committed_or_first_offsets() == {"in": {0: 20, 1: 14}}
     for n in range(4):
         (tmp_path / "commits" / str(n)).write_bytes(b"")
     with pytest.raises(DriverError) as raised:
-        folder.reached()
+        folder.committed_or_first_offsets()
     assert raised.value.failure.reason == "CheckpointDamaged"
 
 

@@ -13,7 +13,7 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint.folder import Contents
 from penstock.driver.failures import DriverError
 from penstock.driver.spark.session import ROCKSDB
-from penstock.driver.spark.state_partitions import change, needs_batch_first
+from penstock.driver.spark.state_partitions import needs_batch_first, new_partition_count
 from testkit.driver.checkpoints import checkpoint, folder_at, offsets, write
 from testkit.streams.streams import MICRO_BATCH, kafka_sink, kafka_source, stream
 
@@ -44,7 +44,7 @@ def of(partitions: int | None, sink: dict[str, Any] | None = None) -> StreamSpec
 def test_only_state_gets_other_partitions(
     wanted: int | None, contents: Contents | None, number: int | None
 ) -> None:
-    assert change(of(wanted), contents, lambda: False) == number
+    assert new_partition_count(of(wanted), contents, lambda: False) == number
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_only_state_gets_other_partitions(
 def test_what_spark_cannot_divide_is_left_alone_as_it_is(
     contents: Contents, is_undivided: bool, sink: dict[str, Any], why: str
 ) -> None:
-    assert change(of(None, sink), contents, lambda: is_undivided) is None
+    assert new_partition_count(of(None, sink), contents, lambda: is_undivided) is None
     with pytest.raises(DriverError, match=why) as raised:
-        change(of(6, sink), contents, lambda: is_undivided)
+        new_partition_count(of(6, sink), contents, lambda: is_undivided)
     assert raised.value.failure.permanent
 
 
@@ -84,7 +84,7 @@ def test_a_first_batch_is_planned_again_with_another_number(
     folder.repair(of(6, sink))
     assert folder.progress.planned_epoch() == (0 if is_kept else None)
     contents = folder.contents()
-    assert change(of(6, sink), contents, lambda: False) is None
+    assert new_partition_count(of(6, sink), contents, lambda: False) is None
     assert needs_batch_first(of(6, sink), contents) is is_kept
 
 

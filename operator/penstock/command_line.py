@@ -24,9 +24,9 @@ def option(meaning: str, metavar: str | None = None, /, *short: str, **more: Any
 
 def _check_file(_: Any, given: Any) -> None:
     """Only - itself, the standard input, begins with a hyphen: cyclopts takes it for an option."""
-    for each in given if isinstance(given, list) else [given]:
-        if str(each).startswith("-") and str(each) != "-":
-            raise ValueError(f"There is no option {each}; write a file of this name as ./{each}.")
+    for path in given if isinstance(given, list) else [given]:
+        if str(path).startswith("-") and str(path) != "-":
+            raise ValueError(f"There is no option {path}; write a file of this name as ./{path}.")
 
 
 def files(meaning: str, metavar: str) -> Parameter:

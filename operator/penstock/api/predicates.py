@@ -32,7 +32,10 @@ class Predicate:
         )
 
     def __and__(self, other: Predicate) -> Predicate:
-        parts = [f"({each.cel})" if " || " in each.cel else each.cel for each in (self, other)]
+        parts = [
+            f"({predicate.cel})" if " || " in predicate.cel else predicate.cel
+            for predicate in (self, other)
+        ]
         return Predicate(" && ".join(parts), lambda model: self.holds(model) and other.holds(model))
 
     def __invert__(self) -> Predicate:

@@ -58,7 +58,7 @@ def sentence(text: str) -> str:
 
 def dotted(path: FieldPath) -> str:
     """A path as messages begin with it, long names cut."""
-    where = "".join(f"[{each}]" if isinstance(each, int) else f".{each}"[:65] for each in path)
+    where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}"[:65] for step in path)
     return where.removeprefix(".")
 
 

@@ -240,13 +240,13 @@ class ClusterFacts:
     def operators_of(self, namespace: str, class_name: str) -> tuple[OperatorFacts, ...]:
         """Those that manage the streams of a class in a namespace."""
         operators = self.operators or ()
-        return tuple(each for each in operators if each.manages(namespace, class_name))
+        return tuple(operator for operator in operators if operator.manages(namespace, class_name))
 
     def numbers_interval(self, namespace: str, class_name: str) -> timedelta:
         """How often a stream's status gets new numbers; the longest time where it is not known."""
         operators = self.operators_of(namespace, class_name)
         configured = max(
-            (each.settings.numbers_interval for each in operators), default=_RAREST_NUMBERS
+            (operator.settings.numbers_interval for operator in operators), default=_RAREST_NUMBERS
         )
         if self.stream_count is None:
             return _RAREST_NUMBERS
@@ -261,8 +261,8 @@ def with_objects(
     events: Iterable[tuple[str, Event]] = (),
 ) -> list[StreamFacts]:
     """Each stream with those of the objects that are its own. Events come with their namespace."""
-    sets_by_key = {each.key: each for each in sets}
-    claims_by_key = {each.key: each for each in claims}
+    sets_by_key = {stateful_set.key: stateful_set for stateful_set in sets}
+    claims_by_key = {claim.key: claim for claim in claims}
     pods_by_stream: dict[Key, list[Pod]] = defaultdict(list)
     for pod in pods:
         pods_by_stream[Key(pod.namespace, pod.labels.get(naming.LABEL_STREAM, ""))].append(pod)
@@ -286,7 +286,7 @@ def with_objects(
             *([claim] if claim else []),
             *(Key(key.namespace, name) for name in names),
         ]
-        said = [event for each in about for event in events_by_key.get(each, [])]
+        said = [event for involved in about for event in events_by_key.get(involved, [])]
         return StreamFacts(
             stream,
             stateful_set=owner,
@@ -295,7 +295,7 @@ def with_objects(
             events=tuple(sorted(said, key=lambda event: event.time)),
         )
 
-    return [facts_of(each) for each in streams]
+    return [facts_of(stream) for stream in streams]
 
 
 def _driver_first(pod: Pod) -> tuple[bool, int, str]:

@@ -289,7 +289,7 @@ def plan(paths: Paths, /, *, format: Format = "text", cluster: Cluster = _ANY) -
         _print(rendered(report, format))
         if not all_read or not report.passed:
             return 1
-        return 2 if any(each.reason in plans.RESTARTS for each in report.findings) else 0
+        return 2 if any(finding.reason in plans.RESTARTS for finding in report.findings) else 0
 
     return _asked(cluster, compare, cannot_look=1)  # where 2 means that something restarts
 
@@ -438,8 +438,8 @@ def _why(server: str, error: ApiError) -> str:
 
 def _note_unread(facts: ClusterFacts) -> None:
     not_read = {*facts.not_read, *(each for stream in facts.streams for each in stream.not_read)}
-    for what in sorted({each.what for each in not_read}):
-        why = next(each.why for each in not_read if each.what == what)
+    for what in sorted({fact.what for fact in not_read}):
+        why = next(fact.why for fact in not_read if fact.what == what)
         _note(f"not read: {what}: {why}")
 
 

@@ -66,6 +66,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def printable(value: str) -> str:
     """The text on one line, without characters that would move a terminal's cursor."""
     return "".join(
-        each if each.isprintable() else " " if each in "\n\r\t" else f"\\x{ord(each):02x}"
-        for each in value
+        char if char.isprintable() else " " if char in "\n\r\t" else f"\\x{ord(char):02x}"
+        for char in value
     )

@@ -65,7 +65,7 @@ def history(stream: Stream, recorded: Iterable[ControllerRevision]) -> list[Reco
     """The recorded specs and the newest one, the latest first."""
     own = owned_by(stream.uid, recorded)
     specs: list[tuple[str, datetime | None, Mapping[str, Any]]]
-    specs = [(_revision(stream, each), each.created, _spec(each)) for each in own]
+    specs = [(_revision(stream, record), record.created, _spec(record)) for record in own]
     rollout = stream.status.rollout
     if rollout is not None and rollout.revision not in [revision for revision, _, _ in specs]:
         newest = without_live(mapping(stream.manifest.get("spec")))
@@ -92,7 +92,7 @@ def what_runs(stream: Stream, recorded: Iterable[ControllerRevision]) -> Running
     if is_newest and observed == (stream.generation, stream.generation):
         return RunningSpec(current)
     under_way = observed[0] != stream.generation or not holds(stream.status, "Stalled")
-    records = {_revision(stream, each): each for each in owned_by(stream.uid, recorded)}
+    records = {_revision(stream, record): record for record in owned_by(stream.uid, recorded)}
     if revision not in records:
         note = (
             f". Not compared with what runs: revision {revision} is another spec, and no record of "
@@ -143,7 +143,7 @@ def spec_to_restore(
     Live fields stay as they are. An image is written where the spec names one, or where the one
     that the operator was installed with is all that differs. Raises NoRevision.
     """
-    records = {_revision(stream, each): each for each in owned_by(stream.uid, recorded)}
+    records = {_revision(stream, record): record for record in owned_by(stream.uid, recorded)}
     revision = revision or _last_ready(stream, records)
     if revision not in records:
         known = ", ".join(records) or "none"

@@ -62,7 +62,7 @@ class RunningParts:
         owner = self.stateful_set
         if owner is None:
             return None
-        for pod in map(DriverPod, (each.manifest for each in self.pods)):
+        for pod in map(DriverPod, (pod.manifest for pod in self.pods)):
             is_orphan = pod.name == f"{owner.name}-0" and not pod.owners and pod.pod_hash != ""
             if pod.is_owned_by(owner.uid) or is_orphan:
                 return pod
@@ -259,7 +259,7 @@ def _not_started(pod: DriverPod, parts: RunningParts) -> Assessment:
         return Assessment(StreamState.RESTARTING, reason, message)
     if obstacles:
         state = StreamState.RESTARTING if failure else StreamState.PENDING
-        message = "; ".join(each.message for each in reversed(obstacles))
+        message = "; ".join(obstacle.message for obstacle in reversed(obstacles))
         return Assessment(state, reason, message, obstacles)
     return Assessment(StreamState.PENDING, "DriverStarting", f"The pod {pod.name} is starting")
 
@@ -406,7 +406,7 @@ def why_deleted(claim: Claim) -> Problem | None:
 
 def why_held(deleted: Object) -> Problem | None:
     """Why an object that somebody has deleted is still there, if finalizers keep it."""
-    runs = isinstance(deleted, Pod) and any(each.running for each in deleted.containers)
+    runs = isinstance(deleted, Pod) and any(container.running for container in deleted.containers)
     if not deleted.terminating or not deleted.finalizers or runs:
         return None
     finalizers = ", ".join(deleted.finalizers)

@@ -100,7 +100,7 @@ class Object:
         """Who must agree before Kubernetes removes it; without what Kubernetes itself does."""
         finalizers = at(self.manifest, "metadata", "finalizers")
         names = map(text, finalizers if isinstance(finalizers, list) else ())
-        return tuple(each for each in names if each and each not in _FINALIZERS_OF_KUBERNETES)
+        return tuple(name for name in names if name and name not in _FINALIZERS_OF_KUBERNETES)
 
     @property
     def managed(self) -> list[Mapping[str, Any]]:
@@ -109,21 +109,21 @@ class Object:
 
     def is_written_by(self, manager: str) -> bool:
         """Whether a client has written this very object, and not one of its name before it."""
-        return any(each.get("manager") == manager for each in self.managed)
+        return any(entry.get("manager") == manager for entry in self.managed)
 
     def written_by(self, manager: str, subresource: str = "") -> datetime | None:
         """When a client last wrote it; None if it never did."""
         times = [
-            timestamp(each.get("time"))
-            for each in self.managed
-            if each.get("manager") == manager and text(each.get("subresource")) == subresource
+            timestamp(entry.get("time"))
+            for entry in self.managed
+            if entry.get("manager") == manager and text(entry.get("subresource")) == subresource
         ]
         return max(filter(None, times), default=None)
 
     def condition(self, kind: str) -> Mapping[str, Any]:
         """The condition of this type in the status; empty without one."""
         conditions = mappings(at(self.manifest, "status", "conditions"))
-        return next((each for each in conditions if each.get("type") == kind), {})
+        return next((condition for condition in conditions if condition.get("type") == kind), {})
 
     def __str__(self) -> str:
         return f"{self.kind.kind} {self.name}"
@@ -173,7 +173,7 @@ class ControllerRevision(Object):
 
 def owned_by(uid: str, records: Iterable[ControllerRevision]) -> list[ControllerRevision]:
     """The records of this very stream, the latest first."""
-    own = (each for each in records if each.is_owned_by(uid))
+    own = (record for record in records if record.is_owned_by(uid))
     return sorted(own, key=lambda each: (each.revision, each.created), reverse=True)
 
 
@@ -313,5 +313,7 @@ class Event:
 
 def newest_warning(events: Iterable[Event], uid: str, since: datetime = LONG_AGO) -> Event | None:
     """The newest warning about the object with this UID, if there is one since then."""
-    about = [each for each in events if each.is_warning and each.uid == uid and each.time >= since]
+    about = [
+        event for event in events if event.is_warning and event.uid == uid and event.time >= since
+    ]
     return max(about, key=lambda each: each.time, default=None)

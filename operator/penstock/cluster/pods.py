@@ -101,9 +101,9 @@ class Pod(Object):
         rules = "requiredDuringSchedulingIgnoredDuringExecution"
         required = at(self.manifest, "spec", "affinity", "podAffinity", rules)
         return any(
-            at(each, "labelSelector", "matchLabels", naming.LABEL_COMPONENT)
+            at(term, "labelSelector", "matchLabels", naming.LABEL_COMPONENT)
             == naming.COMPONENT_DRIVER
-            for each in mappings(required)
+            for term in mappings(required)
         )
 
     @property
@@ -125,12 +125,13 @@ class Pod(Object):
     @property
     def container_names(self) -> list[str]:
         return [
-            text(each.get("name")) for each in mappings(at(self.manifest, "spec", "containers"))
+            text(container.get("name"))
+            for container in mappings(at(self.manifest, "spec", "containers"))
         ]
 
     @property
     def started(self) -> bool:
-        return any(each.running for each in self.containers)
+        return any(container.running for container in self.containers)
 
     @property
     def ready(self) -> bool:
@@ -181,8 +182,8 @@ class DriverPod(Pod):
     @property
     def pod_hash(self) -> str:
         """The hash of what it was created from, which nobody can change."""
-        for each in mappings(at(self.manifest, "spec", "containers")):
-            for variable in mappings(each.get("env")):
+        for container in mappings(at(self.manifest, "spec", "containers")):
+            for variable in mappings(container.get("env")):
                 if variable.get("name") == naming.ENV_POD_HASH:
                     return text(variable.get("value"))
         return ""
@@ -241,7 +242,9 @@ class DriverPod(Pod):
 
     @cached_property
     def _container(self) -> Container | None:
-        named = (each for each in self.containers if each.name == naming.DRIVER_CONTAINER)
+        named = (
+            container for container in self.containers if container.name == naming.DRIVER_CONTAINER
+        )
         return next(named, None)
 
     @property

@@ -114,4 +114,4 @@ def selector(values: Mapping[str, str]) -> str:
 def serves(kind: Kind, resources: Manifest | None) -> bool:
     """Whether the answer at `kind.root` says that the API server knows a kind."""
     served = mappings(mapping(resources).get("resources"))
-    return any(each.get("name") == kind.plural for each in served)
+    return any(resource.get("name") == kind.plural for resource in served)

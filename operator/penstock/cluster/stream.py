@@ -39,9 +39,9 @@ class Stream(Object):
     def spec_edited(self) -> datetime:
         """When somebody last wrote the spec. Who writes labels and annotations alone does not."""
         times = [
-            timestamp(each.get("time"))
-            for each in self.managed
-            if not each.get("subresource") and at(each, "fieldsV1", "f:spec") is not None
+            timestamp(entry.get("time"))
+            for entry in self.managed
+            if not entry.get("subresource") and at(entry, "fieldsV1", "f:spec") is not None
         ]
         return max(filter(None, times), default=self.created)
 
@@ -83,7 +83,7 @@ class Stream(Object):
         spec = mapping(self.manifest.get("spec"))
         shared = at(spec, "kafka", "bootstrapServers")
         return {
-            end: tuple(each.strip() for each in text(servers).split(",") if each.strip())
+            end: tuple(server.strip() for server in text(servers).split(",") if server.strip())
             for end in ("source", "sink")
             if at(spec, end, "kafka") is not None
             and (servers := at(spec, end, "kafka", "bootstrapServers") or shared)
@@ -91,7 +91,7 @@ class Stream(Object):
 
 
 def find_condition(status: StreamStatus, kind: str) -> Condition | None:
-    return next((each for each in status.conditions if each.type == kind), None)
+    return next((condition for condition in status.conditions if condition.type == kind), None)
 
 
 def holds(status: StreamStatus, kind: str) -> bool:

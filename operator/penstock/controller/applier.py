@@ -107,7 +107,7 @@ class Applier:
 
     def with_memory(self, key: Key, situation: Situation) -> Situation:
         """The situation, with those objects marked that are as the server left them."""
-        children_by_uid = {each.uid: each for each in situation.children.applied()}
+        children_by_uid = {child.uid: child for child in situation.children.applied()}
         known = {uid: e for uid, e in self._objects.get(key, {}).items() if uid in children_by_uid}
         self._objects[key] = known
         settled = {
@@ -287,6 +287,6 @@ def _content(manifest: Manifest) -> str:
 def _other_managers(observed: Object) -> list[str]:
     """The clients other than the operator that wrote more than a status of an object."""
     managers = {
-        text(each.get("manager")) for each in observed.managed if not each.get("subresource")
+        text(entry.get("manager")) for entry in observed.managed if not entry.get("subresource")
     }
     return sorted(managers - {"", naming.FIELD_MANAGER})

@@ -52,7 +52,7 @@ def writes_if_applied(situation: Situation) -> Writes:
     An existing claim delays nothing: the API server refuses an expansion that the storage class
     does not allow.
     """
-    due = (each for each in _desired_objects(situation) if _is_due(each, situation))
+    due = (manifest for manifest in _desired_objects(situation) if _is_due(manifest, situation))
     to_apply = (*_first(situation), *due, *_labels_of_pod(situation))
     if not all(map(situation.children.is_existing_claim, to_apply)):
         return Writes(to_apply)
@@ -103,7 +103,7 @@ def _desired_objects(situation: Situation) -> tuple[Manifest, ...]:
     begun = situation.stream.status.epoch is not None
     optional = (rbac_and_network.service_account(desired), rbac_and_network.network_policy(desired))
     before_driver = (
-        *(each for each in optional if each is not None),
+        *(manifest for manifest in optional if manifest is not None),
         rbac_and_network.role(desired),
         rbac_and_network.role_binding(desired),
         config_map(desired),
@@ -175,11 +175,13 @@ def _unused_config_maps(situation: Situation) -> tuple[Ref, ...]:
     """The ConfigMaps that no pod reads any more."""
     desired, pod = situation.desired, situation.pod
     hashes = {desired.pod_hash, desired.pod_hash if pod is None else pod.pod_hash}
-    used = {naming.config_name(desired.name, each) for each in hashes}
+    used = {naming.config_name(desired.name, pod_hash) for pod_hash in hashes}
     return tuple(
-        each.ref
-        for each in situation.children.config_maps
-        if each.name not in used and not each.terminating and each.is_owned_by(desired.uid)
+        config_map.ref
+        for config_map in situation.children.config_maps
+        if config_map.name not in used
+        and not config_map.terminating
+        and config_map.is_owned_by(desired.uid)
     )
 
 

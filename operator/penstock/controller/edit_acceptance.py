@@ -105,7 +105,9 @@ def _report(desired: Revision, owner: StatefulSet, pod: DriverPod | None) -> Dri
         return None
     containers = mappings(at(owner.template, "spec", "containers"))
     images = [
-        each.get("image") for each in containers if each.get("name") == naming.DRIVER_CONTAINER
+        container.get("image")
+        for container in containers
+        if container.get("name") == naming.DRIVER_CONTAINER
     ]
     return pod.report if images == [desired.image] else None
 

@@ -35,7 +35,7 @@ def invalid_spec(situation: Situation) -> NotApplied | None:
     if situation.stream.desired is not None:
         return None
     problems = situation.stream.problems
-    message = "; ".join(each.message for each in problems)
+    message = "; ".join(problem.message for problem in problems)
     if situation.owner is not None:
         runs = situation.pod is not None and situation.pod.ready
         does = "keeps running" if runs else "stays applied"

@@ -41,8 +41,8 @@ def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
     except ValidationError as error:
         return _refused(raw, tuple(describe_error(error)), settings)
     judged = spec_check.judge(stream.spec, allowed=settings.pod_security)
-    errors = tuple(each for each in judged if each.severity == "error")
-    warnings = tuple(each for each in judged if each.severity == "warning")
+    errors = tuple(problem for problem in judged if problem.severity == "error")
+    warnings = tuple(problem for problem in judged if problem.severity == "warning")
     if stream.metadata.namespace == settings.namespace:
         errors = (_in_the_operators_namespace(stream.metadata.namespace), *errors)
     desired = None if errors else resolve(stream, raw, settings)
@@ -56,7 +56,7 @@ def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
         errors,
         warnings,
         settings.numbers_interval,
-        judged=not any(each.transient for each in judged),
+        judged=not any(problem.transient for problem in judged),
     )
 
 
@@ -114,7 +114,9 @@ async def observe_children(
         of_executors = {**selector, naming.LABEL_COMPONENT: naming.COMPONENT_EXECUTOR}
         executors = await api.list(kinds.POD, key.namespace, of_executors)
         children = replace(children, pods=(*children.pods, *map(Pod, executors)))
-    warnings = [each for uid in _waited_for(children) for each in await _warnings(api, key, uid)]
+    warnings = [
+        warning for uid in _waited_for(children) for warning in await _warnings(api, key, uid)
+    ]
     account_of_pod = await _driver_account(api, key, children)
     return replace(children, events=tuple(warnings), driver_account=account_of_pod)
 
@@ -123,7 +125,7 @@ async def _without_labels(
     api: KubernetesReads, kind: Kind, key: Key, name: str, by_labels: Sequence[Manifest]
 ) -> list[Manifest]:
     """An object that was not found by its labels, since somebody has removed them."""
-    if any(Object(each).name == name for each in by_labels):
+    if any(Object(manifest).name == name for manifest in by_labels):
         return []
     there = await api.get(kind, key.namespace, name)
     return [] if there is None else [there]
@@ -165,6 +167,7 @@ async def _warnings(api: KubernetesReads, key: Key, uid: str) -> list[Event]:
     """The warnings about an object; none if they cannot be read, for they only explain."""
     about = {"regarding.uid": uid, "type": "Warning"}
     try:
-        return [Event.parse(each) for each in await api.list(kinds.EVENT, key.namespace, {}, about)]
+        events = await api.list(kinds.EVENT, key.namespace, {}, about)
+        return list(map(Event.parse, events))
     except ApiError:
         return []

@@ -38,9 +38,9 @@ def read_settings(path: Path, namespace: str) -> Settings:
         problems = [each.message.removeprefix("the resource: ") for each in errors]
     else:
         problems = judge_defaults(read.stream_defaults, read.pod_security)
-        problems = [f"streamDefaults: {each}" for each in problems]
+        problems = [f"streamDefaults: {problem}" for problem in problems]
     if problems:
-        raise WrongSettings("\n".join(f"{path}: {each}" for each in problems))
+        raise WrongSettings("\n".join(f"{path}: {problem}" for problem in problems))
     return Settings(
-        **{each.name: getattr(read, each.name) for each in fields(read)}, namespace=namespace
+        **{field.name: getattr(read, field.name) for field in fields(read)}, namespace=namespace
     )

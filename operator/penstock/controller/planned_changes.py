@@ -240,9 +240,9 @@ def _asked_for(situation: Situation, writes: Writes) -> WantedDriver:
     changed = (it for it in writes.apply if it["kind"] == kinds.STATEFUL_SET.kind)
     owners = (owner, *map(StatefulSet, changed))
     return WantedDriver(
-        frozenset(each.pod_hash for each in owners),
+        frozenset(owner.pod_hash for owner in owners),
         owner.update_revision,
-        stopped=any(each.scaled_to_zero for each in owners),
+        stopped=any(owner.scaled_to_zero for owner in owners),
         another_pod=writes.another_pod,
     )
 

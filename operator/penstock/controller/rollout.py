@@ -248,5 +248,5 @@ def record_to_write(
 
 def records_to_delete(records: Sequence[ControllerRevision], written: str) -> tuple[Ref, ...]:
     """The oldest records, if there are too many with the one of this name, which is written."""
-    others = [each for each in records if each.name != written]
-    return tuple(each.ref for each in others[_KEPT - 1 :])
+    others = [record for record in records if record.name != written]
+    return tuple(record.ref for record in others[_KEPT - 1 :])

@@ -96,9 +96,9 @@ class ObservedChildren(RunningParts):
         """What is observed besides the driver's report: equal if nothing else has changed."""
         pod, others = self.driver_pod, (*self.applied(), self.driver_account)
         return (
-            [(each.uid, each.version) for each in others if each is not None],
+            [(other.uid, other.version) for other in others if other is not None],
             pod and _without(pod, naming.ANNOTATION_REPORT),
-            [(each.uid, each.time.isoformat()) for each in self.events],
+            [(event.uid, event.time.isoformat()) for event in self.events],
         )
 
     def applied(self) -> tuple[Object, ...]:
@@ -116,8 +116,8 @@ class ObservedChildren(RunningParts):
     def find(self, desired: Manifest) -> Object | None:
         names = (desired["kind"], desired["metadata"]["name"])
         if desired["kind"] == kinds.POD.kind:
-            return next((each for each in self.pods if each.name == names[1]), None)
-        same = (each for each in self.applied() if (each.kind.kind, each.name) == names)
+            return next((pod for pod in self.pods if pod.name == names[1]), None)
+        same = (child for child in self.applied() if (child.kind.kind, child.name) == names)
         return next(same, None)
 
     def is_existing_claim(self, desired: Manifest) -> bool:
@@ -150,7 +150,7 @@ class Situation:
         """The situation of a stream whose objects were read."""
         stream, children = _with_checkpoint_place(stream, children)
         previous = _objects_of_previous_stream(stream, children)
-        foreign = [each for each in _needed(stream, children) if _is_foreign(each, stream)]
+        foreign = [child for child in _needed(stream, children) if _is_foreign(child, stream)]
         if previous or children.stateful_set in foreign:
             children = replace(children, stateful_set=None, pods=())
         return cls(stream, children, now, previous, tuple(sorted(map(str, foreign))))
@@ -276,11 +276,11 @@ def _objects_of_previous_stream(
     stream: ObservedStream, children: ObservedChildren
 ) -> tuple[str, ...]:
     previous = [
-        each
-        for each in children.applied()
+        child
+        for child in children.applied()
         if any(
             owner.get("kind") == group_version.KIND and owner.get("uid") != stream.uid
-            for owner in each.owners
+            for owner in child.owners
         )
     ]
     claim = children.claim
@@ -300,7 +300,7 @@ def _needed(stream: ObservedStream, children: ObservedChildren) -> list[Object]:
         needed += [children.service_account] if spec.service_account_name is None else []
         needed += [children.network_policy] if desired.settings.network_policies.enabled else []
         needed += [children.claim] if volume is not None and not volume.adopt else []
-    return [each for each in needed if each is not None]
+    return [child for child in needed if child is not None]
 
 
 def _is_foreign(observed: Object, stream: ObservedStream) -> bool:

@@ -26,18 +26,18 @@ def load_stream(path: Path) -> tuple[ContinuousStream, list[str]]:
         raise CommandError(f"{path}: {error}", code=2) from error
     if loaded.findings:
         unreadable = check(loaded).findings
-        raise CommandError("\n".join(as_text(each) for each in unreadable), code=2)
+        raise CommandError("\n".join(as_text(finding) for finding in unreadable), code=2)
     if len(loaded.streams) != 1:
-        raise CommandError(f"{path}: {_not_one([each.name for each in loaded.streams])}")
+        raise CommandError(f"{path}: {_not_one([stream.name for stream in loaded.streams])}")
     (document,) = loaded.streams
     findings = list(check_document(document, local=True))
-    errors = [as_text(each) for each in findings if each.severity == "error"]
+    errors = [as_text(finding) for finding in findings if finding.severity == "error"]
     if document.name == "?":
         errors.append(f"{path}: metadata.name: `penstock run` needs it, also beside generateName")
     if errors:
         raise CommandError("\n".join(errors))
     stream = without_cluster_limits(ContinuousStream.model_validate(document.content))
-    return stream, [as_text(each) for each in findings]
+    return stream, [as_text(finding) for finding in findings]
 
 
 def without_cluster_limits(stream: ContinuousStream) -> ContinuousStream:

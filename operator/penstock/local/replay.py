@@ -210,7 +210,7 @@ def _wait(running: StreamingQuery, progress: ProgressReader) -> Any | None:
 def _show_record(record: Any, at: Position) -> None:
     when = datetime.fromtimestamp(int(record.timestamp()) / 1000, UTC)
     _print(f"record {at}, {when.isoformat(timespec='milliseconds')}")
-    headers = [(str(each.key()), each.value()) for each in record.headers().toArray()]
+    headers = [(str(header.key()), header.value()) for header in record.headers().toArray()]
     fields = [("key", record.key()), ("value", record.value())]
     for name, value in (*fields, *((f"header {key}", value) for key, value in headers)):
         _print(f"  {name}: {_text(value)}")

@@ -127,7 +127,7 @@ def _parsed(node: exp.Expr, names: Names) -> exp.Expr | None:
         if _may_make_nulls(part):
             return part
         if isinstance(part, exp.Column) and any(
-            each.name.lower() in names for each in part.find_all(exp.Identifier)
+            identifier.name.lower() in names for identifier in part.find_all(exp.Identifier)
         ):
             return part
     return None
@@ -142,7 +142,7 @@ def _may_make_nulls(node: exp.Expr) -> bool:
         return True
     if not isinstance(options, exp.VarMap | exp.Map):
         return False
-    keys = [each.name.lower() for each in options.find_all(exp.Literal)]
+    keys = [literal.name.lower() for literal in options.find_all(exp.Literal)]
     return "mode" not in keys
 
 
@@ -172,6 +172,7 @@ def _fields_of(schema: exp.Expr | None) -> list[str]:
             declared = exp.DataType.build(text, dialect="spark")
         except (SqlglotError, ValueError, RecursionError):
             continue
-        if names := [each.name for each in declared.expressions if isinstance(each, exp.ColumnDef)]:
-            return names
+        definitions = [it for it in declared.expressions if isinstance(it, exp.ColumnDef)]
+        if definitions:
+            return [definition.name for definition in definitions]
     return []

@@ -92,7 +92,7 @@ def find_column_problems(columns: Sequence[Column], sink: Sink) -> list[str]:
     if sink.kafka is None:
         return []
     read = _read_by(sink)
-    by_name = {each.name: each for each in reversed(columns)}
+    by_name = {column.name: column for column in reversed(columns)}
     problems = []
     if "value" not in by_name:
         problems.append(_missing_value(columns))
@@ -102,7 +102,7 @@ def find_column_problems(columns: Sequence[Column], sink: Sink) -> list[str]:
         problems.append(f"spec.sink.kafka needs a topic: set topic, or {how}")
     expected = _TYPES if sink.kafka.topic is not None else {**_TYPES, "topic": ("string",)}
     for name in read:
-        if _differ([each for each in columns if each.name == name]):
+        if _differ([column for column in columns if column.name == name]):
             problems.append(
                 f"spec.sink.kafka gets two columns named {name}, and Spark writes the first of "
                 f"them: keep one, such as SELECT * EXCEPT ({name}), ... AS {name}"
@@ -127,7 +127,7 @@ def find_dropped_columns(columns: Sequence[Column], sink: Sink) -> list[str]:
     if sink.kafka is None:
         return []
     read, warnings = _read_by(sink), []
-    dropped = {each.name: each for each in columns if each.name not in (*read, None)}
+    dropped = {column.name: column for column in columns if column.name not in (*read, None)}
     for name in [name for name in dropped if _meant(name, read) is not None]:
         del dropped[name]
         warnings.append(
@@ -135,14 +135,14 @@ def find_dropped_columns(columns: Sequence[Column], sink: Sink) -> list[str]:
             f"case only: write AS {_meant(name, read)}"
         )
     if sink.kafka.topic is not None:
-        topics = [name for name, each in dropped.items() if _is_own_topic(each)]
+        topics = [name for name, column in dropped.items() if _is_own_topic(column)]
         for name in topics:
             del dropped[name]
             warnings.append(
                 f"the column {name} is not used, because spec.sink.kafka.topic names the topic of "
                 "all records: remove one of them"
             )
-    names = [str(name) for name, each in dropped.items() if not _is_passed_on(each)]
+    names = [str(name) for name, column in dropped.items() if not _is_passed_on(column)]
     if names:
         is_one = len(names) == 1
         lost = ", and a record gets the time at which it is written" if "timestamp" in names else ""
@@ -178,8 +178,9 @@ def find_routing_warnings(columns: Sequence[Column], sink: Sink) -> list[str]:
 
 def _missing_folders(columns: Sequence[Column], folders: Sequence[str]) -> list[str]:
     """Columns of partitionBy that the rows do not have; here Spark ignores case."""
-    names = [each.name for each in columns if each.name is not None]
-    missing = [each for each in folders if each.lower() not in {name.lower() for name in names}]
+    names = [column.name for column in columns if column.name is not None]
+    known = {name.lower() for name in names}
+    missing = [folder for folder in folders if folder.lower() not in known]
     if not missing or len(names) < len(columns):
         return []
     return [
@@ -207,7 +208,7 @@ def _meant(name: str | None, read: Sequence[str]) -> str | None:
 
 
 def _in_other_case(name: str, columns: Sequence[Column]) -> str | None:
-    names = (each.name for each in columns if each.name is not None)
+    names = (column.name for column in columns if column.name is not None)
     return next((each for each in names if each.lower() == name), None)
 
 
@@ -228,12 +229,12 @@ def _shown(of_type: str) -> str:
 
 def _fits(of_type: str, types: Sequence[str]) -> bool:
     is_text = of_type.startswith(("string ", "varchar", "char"))  # with a collation or a length
-    may_fit = any(each.startswith(f"{of_type}<") for each in types)  # an array of unknown elements
+    may_fit = any(it.startswith(f"{of_type}<") for it in types)  # an array of unknown elements
     return of_type in types or may_fit or ("string" in types and is_text)
 
 
 def _missing_value(columns: Sequence[Column]) -> str:
-    names = [each.name for each in columns if each.name is not None]
+    names = [column.name for column in columns if column.name is not None]
     near = _in_other_case("value", columns)
     if near is not None:
         return f"spec.sink.kafka needs a column named value, in lower case: rename {near}"

@@ -50,7 +50,7 @@ class EventTime:
         while isinstance(query, exp.SetOperation | exp.Subquery):
             query = query.this
         return not isinstance(query, exp.Select) or any(
-            each.is_star or self._may_carry(each) for each in query.expressions
+            expression.is_star or self._may_carry(expression) for expression in query.expressions
         )
 
     def may_be_compared(self, join: exp.Join) -> bool:
@@ -58,7 +58,7 @@ class EventTime:
         condition = join.args.get("on")
         names = [*(join.args.get("using") or ())]
         names += [] if condition is None else condition.find_all(exp.Identifier)
-        return bool(join.method) or any(self.may_be(each.name.lower()) for each in names)
+        return bool(join.method) or any(self.may_be(name.name.lower()) for name in names)
 
     def _may_carry(self, node: exp.Expr) -> bool:
         value = node.unalias()

@@ -101,9 +101,9 @@ class _Judge:
             None if spec.transform.watermark is None else spec.transform.watermark.column
         )
         self._source = source_columns(spec.source)
-        names = [each.name for each in spec.transform.functions]
-        names += [each.name for each in spec.transform.java_functions]
-        self._own_functions = frozenset(each.lower() for each in names)
+        names = [function.name for function in spec.transform.functions]
+        names += [function.name for function in spec.transform.java_functions]
+        self._own_functions = frozenset(name.lower() for name in names)
         self._tokens_left = MAX_TOKENS
         self._watermark_is_unknown = False
         self._problems = [*self._judge_watermark()]
@@ -123,14 +123,14 @@ class _Judge:
         if self._watermark is None or self._source is None or "." in self._watermark:
             return
         name = self._watermark.strip("`")
-        columns = {str(each.name).lower(): each for each in self._source}
+        columns = {str(column.name).lower(): column for column in self._source}
         column = columns.get(name.lower())
         if column is None:
             self._watermark_is_unknown = True
             yield Problem(
                 "UnknownColumn",
                 f"spec.transform.watermark.column: the source has no column {name}: it has "
-                f"{', '.join(str(each.name) for each in self._source)}. For a time that the query "
+                f"{', '.join(str(it.name) for it in self._source)}. For a time that the query "
                 f"reads from the value, remove transform.watermark, and write FROM (SELECT ...) "
                 f"WATERMARK {name} DELAY OF INTERVAL 1 MINUTE in transform.sql, or call "
                 "withWatermark in transform.python",
@@ -145,15 +145,15 @@ class _Judge:
     def _judge_pass_through(self) -> None:
         if self._source is None:
             return
-        names = [each.name or "" for each in self._source]
+        names = [column.name or "" for column in self._source]
         kept = passed_columns(names, self._spec.sink)
-        columns = [each for each in self._source if kept is None or each.name in kept]
+        columns = [column for column in self._source if kept is None or column.name in kept]
         self._judge_columns(tuple(columns), ", since the source passes unchanged")
 
     def _judge_columns(self, columns: Columns, suffix: str = "") -> None:
         self._problems += [
-            Problem("SinkColumns", f"{each}{suffix}")
-            for each in find_column_problems(columns, self._spec.sink)
+            Problem("SinkColumns", f"{problem}{suffix}")
+            for problem in find_column_problems(columns, self._spec.sink)
         ]
 
     def _judge_query(self, sql: str) -> None:
@@ -170,11 +170,11 @@ class _Judge:
             self._problems.append(_left_to_spark(query.path, str(error), error.place))
             return
         watermarks = find_watermarks(tokens)
-        marked = {tokens[each.first + 1].text.lower() for each in watermarks}
+        marked = {tokens[watermark.first + 1].text.lower() for watermark in watermarks}
         reader = QueryReader(self._own_functions, self._event_time(root, marked), self._times(root))
         rows = reader.read(root)
         operations = reader.operations
-        is_pipe = any(each.token_type is TokenType.PIPE_GT for each in tokens)
+        is_pipe = any(token.token_type is TokenType.PIPE_GT for token in tokens)
         if is_pipe:
             operations = [(PIPE, root), *operations]
         execution = self._execution
@@ -192,7 +192,7 @@ class _Judge:
         certain = not (is_pipe or reader.unreadable)
         if certain and rows.is_stream and made is not None:
             self._judge_columns(made)
-        if certain and not any(each.reason == "SinkColumns" for each in self._problems):
+        if certain and not any(problem.reason == "SinkColumns" for problem in self._problems):
             self._warn_of_columns(query.path, made or ())
         if certain and (swallowed := find_swallowed(root)):
             message = (
@@ -215,7 +215,7 @@ class _Judge:
         elif self._source is None:
             columns = None
         else:
-            columns = {str(each.name) for each in self._source if each.type == "timestamp"}
+            columns = {str(column.name) for column in self._source if column.type == "timestamp"}
         return replace(
             find_event_time(root, None if columns is None else columns | marked),
             by_clause=bool(marked),
@@ -223,11 +223,11 @@ class _Judge:
 
     def _times(self, root: exp.Expr) -> frozenset[str]:
         """The functions without parentheses that certainly no column hides."""
-        ctes = {each.alias.lower() for each in root.find_all(exp.CTE)}
+        ctes = {cte.alias.lower() for cte in root.find_all(exp.CTE)}
         tables = {
-            each.name.lower()
-            for each in root.find_all(exp.Table)
-            if not (isinstance(each.this, exp.Anonymous) and each.this.name.lower() == "range")
+            table.name.lower()
+            for table in root.find_all(exp.Table)
+            if not (isinstance(table.this, exp.Anonymous) and table.this.name.lower() == "range")
         }
         if self._source is None or tables - ctes - {SOURCE_VIEW}:
             return frozenset()
@@ -310,7 +310,9 @@ class _Judge:
             else [],
         }
         for reason, warnings in by_reason.items():
-            self._problems += [Problem(reason, f"{path}: {each}", "warning") for each in warnings]
+            self._problems += [
+                Problem(reason, f"{path}: {warning}", "warning") for warning in warnings
+            ]
 
     def _judge_functions(self, called: frozenset[str]) -> None:
         """Judges the functions that the query calls, and those that they call.
@@ -319,7 +321,8 @@ class _Judge:
         them, that their bodies can be the bodies of functions.
         """
         declared = {
-            each.name.lower(): (i, each) for i, each in enumerate(self._transform.functions)
+            function.name.lower(): (i, function)
+            for i, function in enumerate(self._transform.functions)
         }
         seen: set[str] = set()
         pending = [name for name in declared if name in called]
@@ -346,7 +349,7 @@ class _Judge:
             self._problems.append(_left_to_spark(body.path, str(error), error.place))
             return frozenset()
         if isinstance(root, exp.Select):
-            parameters = {each.name.lower() for each in function.parameters}
+            parameters = {parameter.name.lower() for parameter in function.parameters}
             times = frozenset(_TIMES) - parameters
             reader = QueryReader(self._own_functions, EventTime(None), times)
             reader.read_body(root)
@@ -374,9 +377,9 @@ class _Judge:
 
 def _check_statement(path: str, tokens: list[Token]) -> Problem | None:
     statements = [
-        each
-        for before, each in zip([None, *tokens], tokens, strict=False)
-        if each.token_type is not TokenType.SEMICOLON
+        token
+        for before, token in zip([None, *tokens], tokens, strict=False)
+        if token.token_type is not TokenType.SEMICOLON
         and (before is None or before.token_type is TokenType.SEMICOLON)
     ]
     if not tokens:
@@ -443,7 +446,7 @@ def _message(
 
 def _nearest(alternatives: list[Execution], execution: Execution) -> Execution:
     """The first alternative of the same mode, or else the first of all."""
-    same_mode = [each for each in alternatives if each.mode is execution.mode]
+    same_mode = [alternative for alternative in alternatives if alternative.mode is execution.mode]
     return (same_mode or alternatives)[0]
 
 
@@ -451,15 +454,15 @@ def _place(node: exp.Expr, text: SqlText, tokens: list[Token]) -> Place | None:
     """The line and column of a node: as the parser noted them, or of the first token like it."""
     noted = next((each for each in _leftmost(node) if "start" in each.meta), None)
     token = None
-    if "start" in node.meta and "hint" not in {each.arg_key for each in _with_parents(node)}:
-        token = next((each for each in tokens if each.start == node.meta["start"]), None)
+    if "start" in node.meta and "hint" not in {parent.arg_key for parent in _with_parents(node)}:
+        token = next((token for token in tokens if token.start == node.meta["start"]), None)
     elif isinstance(node, exp.Column) and noted is not None:
-        token = next((each for each in tokens if each.start == noted.meta["start"]), None)
+        token = next((token for token in tokens if token.start == noted.meta["start"]), None)
     else:
         word = re.match(r"\w+|\S", _text_of(node))
         first_word = "" if word is None else word.group().upper()
         token = next(
-            (each for each in tokens if each.text.upper().split()[:1] == [first_word]), None
+            (token for token in tokens if token.text.upper().split()[:1] == [first_word]), None
         )
     if token is None:
         return None

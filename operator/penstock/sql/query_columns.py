@@ -72,18 +72,18 @@ class ColumnReader:
     def _made_by(self, select: exp.Select, ctes: _Ctes) -> Columns | None:
         clause, joins = select.args.get("from_"), select.args.get("joins") or []
         items = [each.this for each in (clause, *joins) if each is not None]
-        relations = [(relation_name(each), self.read(each, ctes)) for each in items]
+        relations = [(relation_name(item), self.read(item, ctes)) for item in items]
         relations += [("", None) for _ in select.args.get("laterals") or ()]
-        for each in own_expressions(select):
-            given = _given_as_text(each, self.own_functions)
+        for expression in own_expressions(select):
+            given = _given_as_text(expression, self.own_functions)
             if isinstance(given, exp.Column) and _type(given, relations) == "binary":
-                self.bytes_as_text.append(each)
+                self.bytes_as_text.append(expression)
         is_plain = not any(
-            each.method or each.kind in ("SEMI", "ANTI") or each.args.get("using") for each in joins
+            join.method or join.kind in ("SEMI", "ANTI") or join.args.get("using") for join in joins
         )
         made: list[Column] = []
-        for each in select.expressions:
-            columns = self._selected(each, relations, is_plain)
+        for expression in select.expressions:
+            columns = self._selected(expression, relations, is_plain)
             if columns is None or len(made) > _MAX_COLUMNS:
                 return None
             made += columns
@@ -125,7 +125,7 @@ def _column(node: exp.Column, relations: _Relations) -> Column | None:
     asked = [columns for called, columns in relations if qualifier in ("", called)]
     if len(node.parts) > 2 or any(columns is None for columns in asked):
         return None
-    named = [each for columns in asked for each in columns or () if _is_named(each, name)]
+    named = [column for columns in asked for column in columns or () if _is_named(column, name)]
     return named[0] if len(named) == 1 else None
 
 
@@ -142,13 +142,13 @@ def _starred(star: exp.Expr, relations: Sequence[Columns | None]) -> Columns | N
     if star.args.get("replace") or star.args.get("rename"):
         return None
     excluded = star.args.get("except_") or ()
-    if any(len(each.parts) > 1 for each in excluded):
+    if any(len(identifier.parts) > 1 for identifier in excluded):
         return None  # a field of a column
-    names, made = {each.name.lower() for each in excluded}, list[Column]()
+    names, made = {identifier.name.lower() for identifier in excluded}, list[Column]()
     for columns in relations:
         if columns is None:
             return None
-        made += [each for each in columns if (each.name or "").lower() not in names]
+        made += [column for column in columns if (column.name or "").lower() not in names]
     return tuple(made)
 
 

@@ -153,7 +153,9 @@ class QueryReader:
             else:
                 self.has_aggregate = is_grouped = True
                 # Of other aggregates the types are not known here.
-                counts = all(isinstance(each.unalias(), exp.Count) for each in pivot.expressions)
+                counts = all(
+                    isinstance(expression.unalias(), exp.Count) for expression in pivot.expressions
+                )
                 self._add(op.PIVOT_OF_COUNTS if counts else op.PIVOT, pivot)
                 if rows.aggregated:
                     self._add(op.STATE_AFTER_AGGREGATE, pivot)
@@ -200,25 +202,29 @@ class QueryReader:
     ) -> exp.Expr | None:
         """Reads the expressions of one SELECT; returns its first aggregate function."""
         aggregate: exp.Expr | None = None
-        for each in own_expressions(node):
-            if isinstance(each, exp.Query):
-                self._read_subquery(each, ctes)
+        for expression in own_expressions(node):
+            if isinstance(expression, exp.Query):
+                self._read_subquery(expression, ctes)
                 continue
-            if isinstance(each, exp.Anonymous) and each.name.lower() == "identifier":
-                self.unreadable.append(each)
-            operation = operation_of(each, self.own_functions)
-            if isinstance(each, exp.Column) and not each.table and each.name.lower() in self.times:
+            if isinstance(expression, exp.Anonymous) and expression.name.lower() == "identifier":
+                self.unreadable.append(expression)
+            operation = operation_of(expression, self.own_functions)
+            if (
+                isinstance(expression, exp.Column)
+                and not expression.table
+                and expression.name.lower() in self.times
+            ):
                 operation = op.CURRENT_TIME
             # Spark looks for a row number in the whole plan, also where it reads a table.
             if operation is None or not (is_stream or operation is op.ROW_NUMBER):
                 continue
             if operation is op.AGGREGATE:
-                if any(isinstance(arg, exp.Distinct) for arg in each.args.values()):
+                if any(isinstance(arg, exp.Distinct) for arg in expression.args.values()):
                     operation = op.DISTINCT_AGGREGATE
-                    self._add(operation, each)
-                aggregate = aggregate or each
+                    self._add(operation, expression)
+                aggregate = aggregate or expression
             else:
-                self._add(operation, each)
+                self._add(operation, expression)
         return aggregate
 
     def _read_subquery(self, node: exp.Query, ctes: Mapping[str, Relation]) -> None:
@@ -258,13 +264,13 @@ class QueryReader:
         hint: exp.Expr | None = node.args.get("hint")
         if hint is None:
             return
-        for each in hint.expressions:
-            is_named = isinstance(each, exp.Anonymous | exp.JoinHint | exp.Var)
-            name = (each.name if is_named else each.key).upper()
+        for expression in hint.expressions:
+            is_named = isinstance(expression, exp.Anonymous | exp.JoinHint | exp.Var)
+            name = (expression.name if is_named else expression.key).upper()
             if name in _REPARTITION_HINTS:
                 self._add(op.REPARTITION, hint)
             elif name in _JOIN_HINTS:
-                named = {one.name.lower() for one in each.expressions}
+                named = {one.name.lower() for one in expression.expressions}
                 # Spark ignores a hint for another relation.
                 if not named or not named.isdisjoint(relations):
                     self._add(op.JOIN_HINT, hint)

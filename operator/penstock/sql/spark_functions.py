@@ -81,7 +81,7 @@ def operation_of(node: exp.Expr, own_functions: Collection[str]) -> Operation | 
 def is_own(node: exp.Func, own_functions: Collection[str]) -> bool:
     """Whether it is a function that the stream declares."""
     names = [node.name] if isinstance(node, exp.Anonymous) else node.sql_names()
-    return any(each.lower() in own_functions for each in names)
+    return any(name.lower() in own_functions for name in names)
 
 
 def _has_over(node: exp.Expr) -> bool:

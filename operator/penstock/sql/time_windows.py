@@ -42,14 +42,14 @@ def is_sliding(node: exp.Expr) -> bool:
         return False
     if len(node.expressions) < 3:
         return False
-    length, slide = (_microseconds(each) for each in node.expressions[1:3])
+    length, slide = (_microseconds(expression) for expression in node.expressions[1:3])
     return length is not None and slide is not None and length != slide
 
 
 def has_interval(node: exp.Anonymous) -> bool:
     """Whether a window's length is an INTERVAL, which Spark 4.2 refuses: it takes text."""
     return node.name.lower() in ("window", "session_window") and any(
-        isinstance(each, exp.Interval) for each in node.expressions[1:]
+        isinstance(expression, exp.Interval) for expression in node.expressions[1:]
     )
 
 

@@ -175,7 +175,7 @@ def _takes_one_argument(arguments: ast.arguments) -> bool:
     """Whether a call with one positional argument fits."""
     positional = [*arguments.posonlyargs, *arguments.args]
     required = len(positional) - len(arguments.defaults)
-    keywords_have_defaults = all(each is not None for each in arguments.kw_defaults)
+    keywords_have_defaults = all(default is not None for default in arguments.kw_defaults)
     takes_any = arguments.vararg is not None or bool(positional)
     return takes_any and required <= 1 and keywords_have_defaults
 
@@ -183,10 +183,10 @@ def _takes_one_argument(arguments: ast.arguments) -> bool:
 def _returns(function: ast.FunctionDef) -> bool:
     """Whether a function may return a value, and not a generator; True if it always raises."""
     nodes = list(_walk(function.body, into_functions=False))
-    if any(isinstance(each, ast.Yield | ast.YieldFrom) for each in nodes):
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
         return False
-    returns = [each for each in nodes if isinstance(each, ast.Return) and each.value is not None]
-    return bool(returns) or any(isinstance(each, ast.Raise) for each in nodes)
+    returns = [node for node in nodes if isinstance(node, ast.Return) and node.value is not None]
+    return bool(returns) or any(isinstance(node, ast.Raise) for node in nodes)
 
 
 def _warn_unseen(spec: StreamSpec, python: PythonTransform) -> Iterator[Problem]:
@@ -204,7 +204,7 @@ def _warn_unseen(spec: StreamSpec, python: PythonTransform) -> Iterator[Problem]
 def _warn_of_udf(spec: StreamSpec, tree: ast.Module) -> Iterator[Problem]:
     mode, kafka = spec.trigger.mode, spec.source.kafka
     if kafka is not None and kafka.dead_letters is not None:
-        lines = [each.lineno for each in _walk(tree.body, into_functions=True) if _is_udf(each)]  # type: ignore[attr-defined]
+        lines = [node.lineno for node in _walk(tree.body, into_functions=True) if _is_udf(node)]  # type: ignore[attr-defined]
         if lines:
             yield Problem(
                 "DeadLettersNotPossible",
@@ -216,7 +216,7 @@ def _warn_of_udf(spec: StreamSpec, tree: ast.Module) -> Iterator[Problem]:
     if mode not in (Mode.CONTINUOUS, Mode.REAL_TIME):
         return
     nodes = list(_walk(tree.body, into_functions=True))
-    line = min((each.lineno for each in nodes if _is_udf(each)), default=None)  # type: ignore[attr-defined]
+    line = min((node.lineno for node in nodes if _is_udf(node)), default=None)  # type: ignore[attr-defined]
     what = f"{_INLINE}, line {line}: this makes a UDF, and " if line is not None else ""
     if line is None:
         foreign = sorted(set(_foreign_modules(nodes)))
@@ -240,12 +240,12 @@ def _foreign_modules(nodes: list[ast.AST]) -> Iterator[str]:
     for node in nodes:
         match node:
             case ast.Import():
-                roots = [each.name.partition(".")[0] for each in node.names]
+                roots = [name.name.partition(".")[0] for name in node.names]
             case ast.ImportFrom(module=str(module)):
                 roots = [module.partition(".")[0]]
             case _:
                 continue
-        yield from (each for each in roots if each not in _PURE_MODULES)
+        yield from (root for root in roots if root not in _PURE_MODULES)
 
 
 def _listed(names: dict[str, int]) -> str:

@@ -47,7 +47,7 @@ class ValidationReport:
     @property
     def passed(self) -> bool:
         """Whether there is a stream and no error."""
-        return self.valid > 0 and all(each.severity != "error" for each in self.findings)
+        return self.valid > 0 and all(finding.severity != "error" for finding in self.findings)
 
     def __add__(self, other: ValidationReport) -> ValidationReport:
         return ValidationReport(
@@ -121,24 +121,24 @@ def as_json(report: ValidationReport) -> str:
         "unread": report.unreadable,
         "skipped": report.skipped,
         "leftToSpark": report.left_to_spark,
-        "findings": [vars(each) for each in report.findings],
+        "findings": [vars(finding) for finding in report.findings],
     }
     return json.dumps(content, indent=2)
 
 
 def as_sarif(report: ValidationReport) -> str:
     """A SARIF 2.1.0 log, which code scanners and editors read."""
-    rules = sorted({each.reason for each in report.findings})
+    rules = sorted({finding.reason for finding in report.findings})
     run = {
         "tool": {
             "driver": {
                 "name": "penstock validate",
                 "version": __version__,
-                "rules": [{"id": each} for each in rules],
+                "rules": [{"id": rule} for rule in rules],
             }
         },
         "columnKind": "unicodeCodePoints",
-        "results": [_sarif_result(each) for each in report.findings],
+        "results": [_sarif_result(finding) for finding in report.findings],
     }
     return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
@@ -166,7 +166,7 @@ def _count(number: int, what: str) -> str:
 
 def _printable(text: str) -> str:
     """The text without characters that would move a terminal's cursor or change its colours."""
-    return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in text)
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
 
 
 def _escape_data(text: str) -> str:

@@ -57,13 +57,13 @@ def find_nulls(value: Any, path: FieldPath) -> Iterator[Problem]:
     A Helm value that is not set leaves one.
     """
     entries = enumerate(value) if isinstance(value, list) else ()
-    for name, each in value.items() if isinstance(value, dict) else entries:
-        if each is None and isinstance(value, dict):
+    for name, entry in value.items() if isinstance(value, dict) else entries:
+        if entry is None and isinstance(value, dict):
             text = "null is as good as no field: remove it, or write a value, such as {} for an"
             message = f"{dotted((*path, name))}: {text} object"
             yield Problem("NullField", message, "warning", (*path, name))
         elif name != _KEPT:
-            yield from find_nulls(each, (*path, name))
+            yield from find_nulls(entry, (*path, name))
 
 
 def _path(error: ErrorDetails) -> FieldPath:

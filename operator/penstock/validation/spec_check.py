@@ -53,18 +53,18 @@ def judge(
 def _first(problems: Iterable[Problem]) -> Iterator[Problem]:
     """The first errors, and the first of what is none: no warnings hide an error."""
     count = Counter[bool]()
-    for each in problems:
-        is_error = each.severity == "error"
+    for problem in problems:
+        is_error = problem.severity == "error"
         count[is_error] += 1
         if count[is_error] <= _MOST_PROBLEMS:
-            yield each
+            yield problem
         if count[True] > _MOST_PROBLEMS:
             return
 
 
 def find_problems(spec: StreamSpec, *, local: bool = False) -> list[Problem]:
     """Why a valid spec cannot run, in a cluster or, with `local`, on one machine."""
-    return [each for each in judge(spec, local=local) if each.severity == "error"]
+    return [problem for problem in judge(spec, local=local) if problem.severity == "error"]
 
 
 def judge_defaults(defaults: StreamDefaults, allowed: PodSecurity) -> list[str]:
@@ -80,9 +80,9 @@ def judge_defaults(defaults: StreamDefaults, allowed: PodSecurity) -> list[str]:
     try:
         spec = StreamSpec.model_validate(defaults.under({"spec": least})["spec"])
     except ValidationError as error:
-        return [each.message for each in describe_error(error)]
+        return [problem.message for problem in describe_error(error)]
     problems = judge(spec, allowed=allowed)
-    return [each.message for each in problems if each.severity == "error"]
+    return [problem.message for problem in problems if problem.severity == "error"]
 
 
 def _check_memory_sink(spec: StreamSpec) -> list[Problem]:

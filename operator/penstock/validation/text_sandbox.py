@@ -187,11 +187,11 @@ def _request(spec: StreamSpec) -> bytes:
 
 
 def _verdict(line: bytes) -> tuple[Problem, ...]:
-    return tuple(Problem(**each) for each in json.loads(line))
+    return tuple(Problem(**problem) for problem in json.loads(line))
 
 
 def _length(verdict: tuple[Problem, ...]) -> int:
-    return sum(len(each.message) for each in verdict)
+    return sum(len(problem.message) for problem in verdict)
 
 
 def _why(code: int) -> str:

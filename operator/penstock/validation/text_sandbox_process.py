@@ -69,7 +69,7 @@ def _answer(line: bytes) -> str:
         problems = (Problem(NOT_JUDGED, f"spec.transform: {why}", "notice"),)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    return json.dumps([asdict(each) for each in problems])
+    return json.dumps([asdict(problem) for problem in problems])
 
 
 if __name__ == "__main__":

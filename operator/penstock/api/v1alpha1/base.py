@@ -160,7 +160,7 @@ class SpecObject(BaseModel):
     def _without_nulls(cls, fields: Any) -> Any:
         if not isinstance(fields, dict) or None not in fields.values():
             return fields
-        known = {each.alias for each in cls.model_fields.values()}
+        known = {field.alias for field in cls.model_fields.values()}
         return {
             name: value for name, value in fields.items() if value is not None or name not in known
         }

@@ -263,7 +263,7 @@ def _check_servers(servers: str) -> None:
     ports = re.findall(r":([0-9]{1,5})\s*(?:,|$)", servers)
     # One after another: a single expression over all of them would backtrack.
     parts = servers.strip().removesuffix(",").split(",")
-    if not all(re.fullmatch(rf"\s*{_HOST_AND_PORT}\s*", each) for each in parts):
+    if not all(re.fullmatch(rf"\s*{_HOST_AND_PORT}\s*", part) for part in parts):
         raise ValueError(NOT_SERVERS)
     if not all(1 <= int(port) <= 65535 for port in ports):
         raise ValueError("a port is a number from 1 to 65535")

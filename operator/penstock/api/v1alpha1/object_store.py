@@ -65,7 +65,7 @@ _LOCATION_RULES = (
 Location = Annotated[
     str,
     StringConstraints(max_length=_LONGEST_LOCATION),
-    *(AfterValidator(each.check) for each in _LOCATION_RULES),
+    *(AfterValidator(rule.check) for rule in _LOCATION_RULES),
     Field(json_schema_extra=rules_of_scalar(*_LOCATION_RULES)),
 ]
 

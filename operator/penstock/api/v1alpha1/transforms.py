@@ -59,7 +59,7 @@ class SqlFunction(SpecObject):
     @field_validator("parameters")
     @classmethod
     def _one_parameter_a_name(cls, parameters: list[FunctionParameter]) -> list[FunctionParameter]:
-        repeated = _twice([each.name for each in parameters])
+        repeated = _twice([parameter.name for parameter in parameters])
         if repeated is not None:
             raise ValueError(f"two parameters are named {repeated}: rename one")
         return parameters
@@ -153,8 +153,8 @@ class Transform(SpecObject):
     @model_validator(mode="after")
     def _one_function_a_name(self) -> Transform:
         """Spark ignores the case of names, and would keep the last one without a word."""
-        names = [each.name for each in self.functions]
-        names += [each.name for each in self.java_functions]
+        names = [function.name for function in self.functions]
+        names += [function.name for function in self.java_functions]
         repeated = _twice(names)
         if repeated is not None:
             raise ValueError(

@@ -34,7 +34,7 @@ def resource_type(facts: ClusterFacts) -> Iterator[Finding]:
         return
     if facts.crd_properties is None:
         return
-    ours = {str(each.alias) for each in StreamStatus.model_fields.values()}
+    ours = {str(field.alias) for field in StreamStatus.model_fields.values()}
     missing = sorted(ours - facts.crd_properties)
     if missing:
         yield Finding(
@@ -61,18 +61,18 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
             "Install the chart. Running streams keep running; nothing new is started.",
             "helm list -A",
         )
-    for each in facts.operators:
-        if not each.ready:
-            yield _not_ready(each)
+    for operator in facts.operators:
+        if not operator.ready:
+            yield _not_ready(operator)
     in_use = {(stream.key.namespace, stream.resource.class_name) for stream in facts.streams}
     for namespace, class_name in sorted(in_use) if facts.operators else ():
         managing = facts.operators_of(namespace, class_name)
-        if not any(each.settings.class_name == class_name for each in facts.operators):
+        if not any(operator.settings.class_name == class_name for operator in facts.operators):
             yield _class_missing(facts.operators, namespace, class_name)
         elif not managing:
             yield _not_watched(facts.operators, namespace, class_name)
-        elif len(managing) > 1 and not any(each.selects_unknown for each in managing):
-            names = ", ".join(str(each.key) for each in managing)
+        elif len(managing) > 1 and not any(operator.selects_unknown for operator in managing):
+            names = ", ".join(str(operator.key) for operator in managing)
             yield Finding(
                 Severity.PROBLEM,
                 f"namespace {namespace}",
@@ -85,7 +85,9 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
 
 def _not_watched(operators: tuple[OperatorFacts, ...], namespace: str, class_name: str) -> Finding:
     selectors = {
-        each.namespace_selector for each in operators if each.settings.class_name == class_name
+        operator.namespace_selector
+        for operator in operators
+        if operator.settings.class_name == class_name
     }
     labels = " or ".join(sorted(filter(None, selectors)))
     return Finding(
@@ -204,8 +206,8 @@ def versions(facts: ClusterFacts) -> Iterator[Finding]:
             )
     for stream in facts.streams:
         operator_versions = {
-            each.version
-            for each in facts.operators_of(stream.key.namespace, stream.resource.class_name)
+            operator.version
+            for operator in facts.operators_of(stream.key.namespace, stream.resource.class_name)
         } - {""}
         inside = stream.inside
         if inside is not None and operator_versions and inside.version not in operator_versions:
@@ -235,15 +237,15 @@ def own_rights(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def not_read(facts: ClusterFacts) -> Iterator[Finding]:
-    for each in facts.not_read:
+    for fact in facts.not_read:
         yield Finding(
-            Severity.NOT_JUDGED, "cluster", "NotJudged", f"{each.what} cannot be read: {each.why}"
+            Severity.NOT_JUDGED, "cluster", "NotJudged", f"{fact.what} cannot be read: {fact.why}"
         )
     for stream in facts.streams:
-        for each in stream.not_read:
+        for fact in stream.not_read:
             yield Finding(
                 Severity.NOT_JUDGED,
                 str(stream.key),
                 "NotJudged",
-                f"{each.what} cannot be read: {each.why}",
+                f"{fact.what} cannot be read: {fact.why}",
             )

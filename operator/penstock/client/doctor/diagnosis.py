@@ -70,5 +70,5 @@ def _of_stream(
 
 def _is_explained(finding: Finding, earlier: Iterable[Finding]) -> bool:
     """Whether an earlier problem is the cause; a warning does not hide a problem."""
-    problems = (each for each in earlier if each.severity is Severity.PROBLEM)
-    return any(finding.reason in each.explains for each in problems)
+    problems = (other for other in earlier if other.severity is Severity.PROBLEM)
+    return any(finding.reason in problem.explains for problem in problems)

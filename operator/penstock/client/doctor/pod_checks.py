@@ -96,7 +96,7 @@ def _unexplained_claim(stream: StreamFacts) -> Problem | None:
     claim = stream.claim
     if claim is None or claim.phase != "Pending" or why_unbound(claim, stream.events):
         return None
-    said = [f"{each.reason}: {each.message}" for each in stream.events if each.uid == claim.uid]
+    said = [f"{event.reason}: {event.message}" for event in stream.events if event.uid == claim.uid]
     if said and said[-1].partition(":")[0] in _BOUND_LATER:
         return None
     storage = claim.storage_class or "the default"
@@ -111,9 +111,9 @@ def quota(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     """
     without_driver = stream.driver_pod is None and not stream.stopped
     if without_driver or stream.reason == "WaitingForCores":
-        for each in facts.quotas:
-            if each.namespace == stream.key.namespace:
-                yield from _used_up(stream, each)
+        for quota in facts.quotas:
+            if quota.namespace == stream.key.namespace:
+                yield from _used_up(stream, quota)
 
 
 def _used_up(stream: StreamFacts, quota: Quota) -> Iterator[Finding]:

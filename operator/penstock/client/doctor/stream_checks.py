@@ -107,15 +107,17 @@ def network_inside(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding
     """Whether the driver's container reaches the brokers."""
     if stream.inside is None:
         return
-    reached = {each.server for each in stream.inside.brokers if each.outcome is Reach.CONNECTED}
-    for each in stream.inside.brokers:
-        if each.server not in reached:
+    reached = {
+        broker.server for broker in stream.inside.brokers if broker.outcome is Reach.CONNECTED
+    }
+    for broker in stream.inside.brokers:
+        if broker.server not in reached:
             # A client needs one broker to find the others.
             ends = [
-                end for end, servers in stream.resource.brokers.items() if each.server in servers
+                end for end, servers in stream.resource.brokers.items() if broker.server in servers
             ]
             cut_off = [end for end in ends if not reached & set(stream.resource.brokers[end])]
-            yield _unreachable(stream, each, cut_off)
+            yield _unreachable(stream, broker, cut_off)
 
 
 def _unreachable(stream: StreamFacts, broker: BrokerCheck, cut_off: Sequence[str]) -> Finding:
@@ -195,7 +197,7 @@ def _earliest_cause(stream: StreamFacts, ready: Condition) -> datetime:
 def _reaches_brokers(stream: StreamFacts, reason: str) -> bool:
     """Whether the check inside reached the brokers that the driver may report as unreachable."""
     brokers = stream.inside.brokers if stream.inside else ()
-    all_connected = all(each.outcome is Reach.CONNECTED for each in brokers)
+    all_connected = all(broker.outcome is Reach.CONNECTED for broker in brokers)
     return reason in _SAYS_UNREACHABLE and bool(brokers) and all_connected
 
 

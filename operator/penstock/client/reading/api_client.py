@@ -129,7 +129,7 @@ class KubeApi:
         try:
             for chunk in response.stream(amt=None if is_followed else 65_536):
                 *lines, rest = (rest + chunk).split(b"\n")
-                yield from (each.decode(errors="replace") for each in lines)
+                yield from (line.decode(errors="replace") for line in lines)
         except (urllib3.exceptions.HTTPError, OSError):
             return  # the connection is gone, and with it the log
         finally:
@@ -256,7 +256,7 @@ def _exit_code(status: str) -> int:
         return 0
     causes = mappings(mapping(result.get("details")).get("causes"))
     code = next(
-        (text(each.get("message")) for each in causes if each.get("reason") == "ExitCode"), ""
+        (text(cause.get("message")) for cause in causes if cause.get("reason") == "ExitCode"), ""
     )
     if not code.isdecimal():
         raise ApiError(0, "ExecFailed", text(result.get("message")))

@@ -100,7 +100,7 @@ class Gatherer:
         if not self._api.serves(kinds.STREAM):
             return ClusterFacts(self._now(), serves_streams=False, operators=self._operators())
         facts = self.details(selection)
-        namespaces = sorted({each.key.namespace for each in facts.streams})
+        namespaces = sorted({stream.key.namespace for stream in facts.streams})
         own = self._pool.submit(self._own_rights, selection.namespace, namespaces)
         quotas = self._list("the quotas", Quota, kinds.RESOURCE_QUOTA, selection.namespace)
         dns = self._pool.submit(self._dns_endpoints)
@@ -163,12 +163,14 @@ class Gatherer:
             deployments = map(Object, self._api.list(kinds.DEPLOYMENT, labels=_OPERATOR))
             pods = list(map(Pod, self._api.list(kinds.POD, labels=_OPERATOR)))
             operators = [
-                OperatorFacts(each, tuple(pod for pod in pods if pod.namespace == each.namespace))
-                for each in deployments
+                OperatorFacts(
+                    deployment, tuple(pod for pod in pods if pod.namespace == deployment.namespace)
+                )
+                for deployment in deployments
             ]
             return tuple(
-                replace(each, lease=self._lease(each), selected=self._selected(each))
-                for each in operators
+                replace(operator, lease=self._lease(operator), selected=self._selected(operator))
+                for operator in operators
             )
         return None
 
@@ -177,7 +179,7 @@ class Gatherer:
             return None
         with self._noting("the namespaces that an operator selects"):
             namespaces = self._api.list(kinds.NAMESPACE, selector=operator.namespace_selector)
-            return frozenset(Object(each).name for each in namespaces)
+            return frozenset(Object(namespace).name for namespace in namespaces)
         return None
 
     def _lease(self, operator: OperatorFacts) -> Lease | None:
@@ -191,24 +193,24 @@ class Gatherer:
     def _own_rights(self, namespace: str, of_streams: Sequence[str]) -> tuple[Right, ...]:
         """Those that are missing in one namespace, or in all; of these, in some with streams."""
         some = [namespace] if namespace else of_streams[:_MAX_NAMESPACES_ASKED]
-        needed = [replace(each, namespace=namespace) for each in rights.OF_LISTS]
-        needed += [replace(each, namespace=it) for it in some for each in rights.OF_STREAMS]
+        needed = [replace(right, namespace=namespace) for right in rights.OF_LISTS]
+        needed += [replace(right, namespace=it) for it in some for right in rights.OF_STREAMS]
         return self._missing(needed, "", "your own rights")
 
     def _operators_rights(self, operators: Iterable[OperatorFacts]) -> dict[str, tuple[Right, ...]]:
         missing: dict[str, tuple[Right, ...]] = {}
-        for each in operators:
-            has_policies = each.settings.network_policies.enabled
+        for operator in operators:
+            has_policies = operator.settings.network_policies.enabled
             needed = rights.OF_OPERATOR + (() if has_policies else rights.WITHOUT_NETWORK_POLICIES)
             needed_there = [
                 replace(right, namespace=namespace)
-                for namespace in each.settings.watch_namespaces or ("",)
+                for namespace in operator.settings.watch_namespaces or ("",)
                 for right in needed
             ]
-            if each.namespace_selector:
+            if operator.namespace_selector:
                 needed_there += rights.OF_NAMESPACE_SELECTOR
-            missing[each.service_account] = self._missing(
-                needed_there, each.service_account, "the operator's rights"
+            missing[operator.service_account] = self._missing(
+                needed_there, operator.service_account, "the operator's rights"
             )
         return missing
 
@@ -238,8 +240,12 @@ class Gatherer:
             slices = self._api.list(
                 kinds.ENDPOINT_SLICE, "kube-system", {"kubernetes.io/service-name": "kube-dns"}
             )
-            endpoints = [each for part in slices for each in mappings(part["endpoints"])]
-            ready = [each for each in endpoints if at(each, "conditions", "ready") is not False]
+            endpoints = [endpoint for part in slices for endpoint in mappings(part["endpoints"])]
+            ready = [
+                endpoint
+                for endpoint in endpoints
+                if at(endpoint, "conditions", "ready") is not False
+            ]
             return len(ready) if slices else None
         return None
 
@@ -283,7 +289,9 @@ class Gatherer:
             return replace(stream, not_read=(*stream.not_read, not_read))
 
     def _check_inside(self, stream: StreamFacts, pod: str) -> PodCheck:
-        servers = dict.fromkeys(each for some in stream.resource.brokers.values() for each in some)
+        servers = dict.fromkeys(
+            server for some in stream.resource.brokers.values() for server in some
+        )
         ran = self._api.run(
             kinds.POD.path(stream.key.namespace, pod, "exec"),
             naming.DRIVER_CONTAINER,

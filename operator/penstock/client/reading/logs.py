@@ -208,7 +208,7 @@ class Followed:
 
 def _has_log(pod: Pod) -> bool:
     """Whether a container of it has started."""
-    return any(each.running or each.ends for each in pod.containers)
+    return any(container.running or container.ends for container in pod.containers)
 
 
 def _with_container(pod: Pod, options: LogOptions) -> dict[str, str]:

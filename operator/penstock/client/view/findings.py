@@ -16,16 +16,17 @@ CANNOT_LOOK = 2
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
-    return PROBLEM if any(each.severity is Severity.PROBLEM for each in findings) else OK
+    return PROBLEM if any(finding.severity is Severity.PROBLEM for finding in findings) else OK
 
 
 def as_text(facts: ClusterFacts, findings: Sequence[Finding]) -> str:
     """For people: the first line names the cause, or says that all is well."""
     lines = [_well(facts)] if _is_well(facts, findings) else []
-    for each in findings:
-        lines.append(f"{each.severity}: {each.subject}: {each.reason}: {printable(each.message)}")
-        lines += [f"  do:  {each.action}"] if each.action else []
-        lines += [f"  run: {each.command}"] if each.command else []
+    for finding in findings:
+        message = printable(finding.message)
+        lines.append(f"{finding.severity}: {finding.subject}: {finding.reason}: {message}")
+        lines += [f"  do:  {finding.action}"] if finding.action else []
+        lines += [f"  run: {finding.command}"] if finding.command else []
     return "\n".join([*lines, _summary(facts, findings)])
 
 
@@ -33,10 +34,10 @@ def as_json(facts: ClusterFacts, findings: Sequence[Finding]) -> str:
     """For programs."""
     content = {
         "time": facts.now.isoformat(timespec="seconds"),
-        "streams": [str(each.key) for each in facts.streams],
+        "streams": [str(stream.key) for stream in facts.streams],
         "findings": [
-            {name: value for name, value in asdict(each).items() if name != "explains"}
-            for each in findings
+            {name: value for name, value in asdict(finding).items() if name != "explains"}
+            for finding in findings
         ],
     }
     return json.dumps(content, indent=2)
@@ -65,7 +66,7 @@ def _state(stream: StreamFacts, facts: ClusterFacts) -> str:
 
 
 def _summary(facts: ClusterFacts, findings: Sequence[Finding]) -> str:
-    counts = {each: sum(f.severity is each for f in findings) for each in Severity}
+    counts = {severity: sum(f.severity is severity for f in findings) for severity in Severity}
     said = [
         f"{count} {severity}{'' if count == 1 or severity is Severity.NOT_JUDGED else 's'}"
         for severity, count in counts.items()

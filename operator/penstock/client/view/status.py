@@ -26,7 +26,7 @@ _LABEL_WIDTH = 14
 
 def rows(facts: ClusterFacts, streams: Iterable[StreamFacts] | None = None) -> list[Sequence[str]]:
     """A row for each stream, in the order of HEAD."""
-    return [_row(each, facts) for each in (facts.streams if streams is None else streams)]
+    return [_row(stream, facts) for stream in (facts.streams if streams is None else streams)]
 
 
 def as_table(facts: ClusterFacts) -> str:
@@ -56,8 +56,8 @@ def as_json(facts: ClusterFacts) -> str:
     """For programs: the status as the API has it, and what was read besides."""
     content = {
         "time": facts.now.isoformat(timespec="seconds"),
-        "streams": [_as_json(each) for each in facts.streams],
-        "notRead": [{"what": each.what, "why": each.why} for each in facts.not_read],
+        "streams": [_as_json(stream) for stream in facts.streams],
+        "notRead": [{"what": fact.what, "why": fact.why} for fact in facts.not_read],
     }
     return json.dumps(content, indent=2, default=str)
 
@@ -78,13 +78,13 @@ def _as_json(stream: StreamFacts) -> dict[str, Any]:
         ],
         "story": [
             {
-                "time": each.time,
-                "what": each.what,
-                "reason": each.reason,
-                "message": each.message,
-                "count": each.count,
+                "time": moment.time,
+                "what": moment.what,
+                "reason": moment.reason,
+                "message": moment.message,
+                "count": moment.count,
             }
-            for each in moments_of(stream)
+            for moment in moments_of(stream)
         ],
     }
 
@@ -131,15 +131,16 @@ def _rows(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
     yield "do", remedy.action
     yield "run", stream.command(remedy)
     yield from _checkpoint(stream, facts)
-    for each in (*facts.not_read, *stream.not_read):
-        yield "not read", printable(f"{each.what}: {each.why}")
+    for fact in (*facts.not_read, *stream.not_read):
+        yield "not read", printable(f"{fact.what}: {fact.why}")
 
 
 def _remedy(stream: StreamFacts) -> Remedy:
     """For what is wrong. While an earlier spec runs, that is what refuses the newest one."""
     kinds = ("Stalled", "Reconciling", "Warning") if stream.holds("Ready") else ("Stalled",)
-    conditions = [each for each in map(stream.condition, kinds) if each and each.status == "True"]
-    return remedy_for(conditions[0].reason if conditions else stream.reason, stream.status.state)
+    conditions = filter(None, map(stream.condition, kinds))
+    reasons = [condition.reason for condition in conditions if condition.status == "True"]
+    return remedy_for(reasons[0] if reasons else stream.reason, stream.status.state)
 
 
 def _message(stream: StreamFacts) -> str:
@@ -228,12 +229,12 @@ def _used(stream: StreamFacts) -> str:
 
 def _pods(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Sequence[str]]:
     for pod in stream.pods:
-        ready = sum(each.ready for each in pod.containers)
+        ready = sum(container.ready for container in pod.containers)
         yield (
             pod.name,
             _pod_status(pod),
             f"{ready}/{len(pod.containers)}",
-            str(sum(each.restarts for each in pod.containers)),
+            str(sum(container.restarts for container in pod.containers)),
             pod.node or NONE,
             age(pod.created, facts.now),
         )

@@ -30,27 +30,28 @@ def moments_of(stream: StreamFacts) -> tuple[Moment, ...]:
     )
     said: dict[tuple[str, str], datetime] = {}
     kept: list[Moment] = []
-    for each in moments:
+    for moment in moments:
         # The operator reports a change as a condition and as an event, a moment apart.
-        key = (each.reason, each.message)
-        if not each.message or key not in said or each.time - said[key] > _MOMENT:
-            kept.append(each)
-        said[key] = each.time
+        key = (moment.reason, moment.message)
+        if not moment.message or key not in said or moment.time - said[key] > _MOMENT:
+            kept.append(moment)
+        said[key] = moment.time
     return tuple(kept)
 
 
 def _events(stream: StreamFacts) -> Iterator[Moment]:
-    for each in stream.events:
-        what = "stream" if each.name == stream.key.name else f"{each.kind} {each.name}"
-        yield Moment(each.time, what, each.reason, printable(each.message), each.count)
+    for event in stream.events:
+        what = "stream" if event.name == stream.key.name else f"{event.kind} {event.name}"
+        yield Moment(event.time, what, event.reason, printable(event.message), event.count)
 
 
 def _conditions(stream: StreamFacts) -> Iterator[Moment]:
     yield Moment(stream.resource.created, "stream", "Created")
-    for each in stream.status.conditions:
+    for condition in stream.status.conditions:
         # A False one says that something does not hold: Ready is the one where that is news.
-        if each.status == "True" or each.type == "Ready":
-            yield Moment(each.last_transition_time, "stream", each.reason, printable(each.message))
+        if condition.status == "True" or condition.type == "Ready":
+            since, message = condition.last_transition_time, printable(condition.message)
+            yield Moment(since, "stream", condition.reason, message)
 
 
 def _failures(stream: StreamFacts) -> Iterator[Moment]:

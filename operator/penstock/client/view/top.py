@@ -57,9 +57,9 @@ def sorted_streams(facts: ClusterFacts) -> list[StreamFacts]:
 def counts(facts: ClusterFacts) -> Counts:
     """What the next frame computes rates from."""
     return {
-        each.key: (facts.now, each.metrics.records)
-        for each in facts.streams
-        if each.metrics is not None and each.metrics.records is not None
+        stream.key: (facts.now, stream.metrics.records)
+        for stream in facts.streams
+        if stream.metrics is not None and stream.metrics.records is not None
     }
 
 
@@ -74,9 +74,9 @@ def frame(facts: ClusterFacts, before: Counts) -> list[Sequence[str]]:
 
 def summary(facts: ClusterFacts) -> str:
     """One line above the table."""
-    ready = sum(each.holds("Ready") for each in facts.streams)
-    lag = sum(each.lag or 0 for each in facts.streams)
-    what = ", ".join(each.what for each in facts.not_read)
+    ready = sum(stream.holds("Ready") for stream in facts.streams)
+    lag = sum(stream.lag or 0 for stream in facts.streams)
+    what = ", ".join(fact.what for fact in facts.not_read)
     not_read = f"; not read: {what}" if what else ""
     return (
         f"{facts.now:%H:%M:%S} UTC: {ready} of {len(facts.streams)} streams Ready, "

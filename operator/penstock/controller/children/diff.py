@@ -78,10 +78,10 @@ def _name(entry: Any) -> str:
 
 
 def _list_contained(desired: list[Any], observed: list[Any]) -> bool:
-    if desired and all(_name(each) for each in desired):
+    if desired and all(_name(entry) for entry in desired):
         # Containers, variables, volumes: others may have added entries.
-        by_name = {_name(each): each for each in observed}
-        return all(contained(each, by_name.get(_name(each))) for each in desired)
+        by_name = {_name(entry): entry for entry in observed}
+        return all(contained(entry, by_name.get(_name(entry))) for entry in desired)
     return len(desired) == len(observed) and all(
         contained(one, other) for one, other in zip(desired, observed, strict=True)
     )

@@ -85,7 +85,7 @@ def network_policy(desired: Revision) -> Manifest | None:
     if not desired.settings.network_policies.enabled:
         return None
     own_pods = {"matchLabels": {naming.LABEL_STREAM: desired.name}}
-    peers = [dict(each) for each in desired.settings.network_policies.metrics_from]
+    peers = [dict(peer) for peer in desired.settings.network_policies.metrics_from]
     return {
         **build_object(kinds.NETWORK_POLICY, desired, naming.driver_name(desired.name)),
         "spec": {

@@ -107,7 +107,7 @@ def _pod(desired: Revision, claim: Claim | None) -> Manifest:
 
 def _pod_spec(desired: Revision, claim: Claim | None) -> Manifest:
     spec = desired.stream.spec
-    pull_secrets = [{"name": each.name} for each in spec.image_pull_secrets]
+    pull_secrets = [{"name": secret.name} for secret in spec.image_pull_secrets]
     return {
         **({"imagePullSecrets": pull_secrets} if pull_secrets else {}),
         "serviceAccountName": desired.service_account,

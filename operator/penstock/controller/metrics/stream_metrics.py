@@ -81,8 +81,8 @@ def _samples(shown: Shown) -> Iterator[_Sample]:
     status = StreamStatus.model_validate_json(shown.status)
     if status.state is not None:
         yield described.STATE, (str(status.state),), 1
-    for each in status.conditions:
-        yield described.CONDITION, (each.type, each.status, each.reason), 1
+    for condition in status.conditions:
+        yield described.CONDITION, (condition.type, condition.status, condition.reason), 1
     image = status.effective.image if status.effective else None
     yield described.INFO, (status.mode or "", image or ""), 1
     restarts = status.restarts or Restarts()

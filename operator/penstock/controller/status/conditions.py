@@ -57,7 +57,7 @@ def failed_conditions(
 
     What was known stays. After a minute, whether the stream is Ready is no longer known.
     """
-    before = {each.type: each for each in stream.status.conditions}
+    before = {condition.type: condition for condition in stream.status.conditions}
     stalled = before.get("Stalled")
     updated: dict[str, Condition] = {}
 
@@ -78,7 +78,7 @@ def failed_conditions(
 
 def reports_contest(before: StreamStatus, after: StreamStatus) -> bool:
     """Whether a status says for the first time that another client undoes what is written."""
-    then, now = (find_condition(each, "Reconciling") for each in (before, after))
+    then, now = (find_condition(status, "Reconciling") for status in (before, after))
     is_said = now is not None and now.reason == CHANGED_BY_OTHERS
     return is_said and (then is None or then.reason != CHANGED_BY_OTHERS)
 
@@ -147,7 +147,7 @@ def _warning(
     warnings = (*observed, *(in_spec or ()))
     if not warnings:
         return "False", "NoWarnings", "Nothing in the spec calls for a warning"
-    return "True", warnings[0].reason, "; ".join(each.message for each in warnings)
+    return "True", warnings[0].reason, "; ".join(warning.message for warning in warnings)
 
 
 def _condition(

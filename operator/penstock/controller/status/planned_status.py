@@ -118,11 +118,10 @@ def failed_status(
 def least_status(stream: ObservedStream, status: StreamStatus, refusal: str) -> StreamStatus:
     """The previous status with the new conditions, for one that was refused."""
     warning = f"The API server refused a part of the status: {refusal}"[:MAX_MESSAGE_CHARACTERS]
+    update = {"status": "True", "reason": "StatusRefused", "message": warning}
     conditions = [
-        each.model_copy(update={"status": "True", "reason": "StatusRefused", "message": warning})
-        if each.type == "Warning"
-        else each
-        for each in status.conditions
+        condition.model_copy(update=update) if condition.type == "Warning" else condition
+        for condition in status.conditions
     ]
     return stream.status.model_copy(
         update={

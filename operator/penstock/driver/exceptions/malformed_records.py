@@ -68,7 +68,7 @@ def _why(info: ExceptionInfo, fields: Collection[SchemaField]) -> str | None:
     given = info.parameters
     condition = (info.condition or "").rpartition(".")[2]
     name = given.get("fieldName", "").strip("'`")
-    field = f"the field {name}" if name in {each.name for each in fields} else "a value"
+    field = f"the field {name}" if name in {field.name for field in fields} else "a value"
     match condition:
         case "CANNOT_PARSE_JSON_FIELD":
             token = _TOKENS.get(given.get("jsonType", ""), "something else")

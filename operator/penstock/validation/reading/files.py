@@ -43,7 +43,7 @@ def _expand(argument: str) -> Iterator[tuple[str, Path | UnreadableFile]]:
     except (OSError, ValueError) as error:
         if argument == STDIN:
             yield argument, path
-        elif any(each in argument for each in _WILDCARDS):
+        elif any(wildcard in argument for wildcard in _WILDCARDS):
             matches = sorted(glob.glob(argument, recursive=True))  # noqa: PTH207  may be absolute
             for match in matches:
                 yield from _existing(Path(match))

@@ -91,10 +91,10 @@ def judge_pattern(spec: StreamSpec) -> Iterator[Problem]:
 def least_partitions(source: KafkaSource) -> int:
     """How many partitions the source has at least, as far as the spec says."""
     if source.assign is not None:
-        return sum(len(set(each)) for each in source.assign.values())
+        return sum(len(set(numbers)) for numbers in source.assign.values())
     named = source.starting_offsets_by_partition
     if named:  # Spark requires all partitions there
-        return sum(len(each) for each in named.values())
+        return sum(len(numbers) for numbers in named.values())
     return len(set(source.topics or ())) or 1
 
 
@@ -234,7 +234,7 @@ def _loop(topic: str | None) -> Problem:
 
 def _batch_limits(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
     """Options that only a micro-batch has a use for. Spark ignores the case of their names."""
-    limits = {each.lower() for each in BATCH_LIMITS}
+    limits = {limit.lower() for limit in BATCH_LIMITS}
     for name in source.options:
         if name.lower() not in limits:
             continue
@@ -270,6 +270,6 @@ def _divided_partitions(source: KafkaSource, spec: StreamSpec) -> Iterator[Probl
 
 def _shares_broker(source: KafkaSource, servers: str) -> bool:
     def brokers(text: str) -> set[str]:
-        return {each.strip().rpartition("://")[2] for each in text.split(",")} - {""}
+        return {server.strip().rpartition("://")[2] for server in text.split(",")} - {""}
 
     return bool(brokers(source.bootstrap_servers) & brokers(servers))

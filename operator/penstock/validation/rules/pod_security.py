@@ -169,13 +169,13 @@ def _contexts(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for kind in _CONTAINERS:
-        for each in mappings(pod.get(kind)):
-            yield f"spec.{kind}[{each.get('name', '')}]", each
+        for container in mappings(pod.get(kind)):
+            yield f"spec.{kind}[{container.get('name', '')}]", container
 
 
 def _volumes(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for each in mappings(pod.get("volumes")):
-        yield f"spec.volumes[{each.get('name', '')}]", each
+    for volume in mappings(pod.get("volumes")):
+        yield f"spec.volumes[{volume.get('name', '')}]", volume
 
 
 def _added(context: Mapping[str, Any]) -> list[Any]:

@@ -166,14 +166,14 @@ def _value(value: Any, declared: str, path: FieldPath) -> Iterator[Problem]:
         return
     if match := _LIST.fullmatch(declared):
         if isinstance(value, list):
-            for number, each in enumerate(value):
-                yield from _value(each, match[1], (*path, number))
+            for number, entry in enumerate(value):
+                yield from _value(entry, match[1], (*path, number))
         else:
             yield _error(path, "should be a list")
     elif match := _MAP.fullmatch(declared):
         if isinstance(value, dict):
-            for key, each in value.items():
-                yield from _value(each, match[1], (*path, key))
+            for key, entry in value.items():
+                yield from _value(entry, match[1], (*path, key))
         else:
             yield _error(path, "should be an object")
     elif declared in _TYPES:
@@ -194,9 +194,9 @@ def _has_type(value: Any, declared: str, path: FieldPath) -> bool:
 
 def _object(value: Mapping[str, Any], model: str, path: FieldPath) -> Iterator[Problem]:
     fields = _fields(model)
-    for name, each in value.items():
+    for name, entry in value.items():
         if name in fields:
-            yield from _value(each, fields[name], (*path, name))
+            yield from _value(entry, fields[name], (*path, name))
             continue
         near = difflib.get_close_matches(name[:64], fields, n=1, cutoff=0.7)
         if near:

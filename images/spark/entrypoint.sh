@@ -21,7 +21,7 @@ while eval "[ -n \"\${SPARK_JAVA_OPT_$n+set}\" ]"; do
   n=$((n + 1))
 done
 
-# The jars in the order of their names, as in the archive of classes (train.py).
+# The jars in the order of their names, as in the archive of classes (class_archive.py).
 jars=$(printf '%s:' /opt/venv/lib/python3.13/site-packages/pyspark/jars/*.jar)
 
 # spark.master: only on Kubernetes does Spark read the secret of its RPC from a file, and an executor

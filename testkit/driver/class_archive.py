@@ -1,7 +1,7 @@
 """Creates an archive of loaded classes, which makes each driver of a test start seconds faster.
 
-The image has one too (images/spark/train.py). A JVM that cannot use the archive starts without it.
-The archive is created once for each class path and kept in the cache.
+The image has one too (images/spark/class_archive.py). A JVM that cannot use the archive starts
+without it. The archive is created once for each class path and kept in the cache.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def command(
     assert pyspark.origin is not None
     java_home = os.environ.get("JAVA_HOME")
     # Sorted: an archive of classes works only with the exact class path that it was created with
-    # (images/spark/train.py).
+    # (images/spark/class_archive.py).
     jars = os.pathsep.join(map(str, sorted((Path(pyspark.origin).parent / "jars").glob("*.jar"))))
     return [
         f"{java_home}/bin/java" if java_home else "java",

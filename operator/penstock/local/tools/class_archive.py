@@ -3,7 +3,8 @@
 A JVM without one lists the classes that it loads, and a second JVM writes them to an archive while
 the first one works. A static archive, which holds the JDK's own classes too, starts a JVM with a
 quarter less processor time than a dynamic one (-XX:ArchiveClassesAtExit), and no exit waits for it.
-The image has one too (images/spark/train.py). A JVM that cannot use its archive starts without it.
+The image has one too (images/spark/class_archive.py). A JVM that cannot use its archive starts
+without it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ From a driver's start to its first epoch the JVM spends most of its time on load
 archive it does not. The class path must be exactly the one that is used later: the jars in the
 order of their names. Otherwise the JVM ignores the archive and starts without it.
 
-Usage: train.py ARCHIVE
+Usage: class_archive.py ARCHIVE
 """
 
 import logging

@@ -21,7 +21,14 @@ from penstock.client.doctor.diagnosis import diagnose
 from penstock.client.formatting import printable
 from penstock.client.reading.api_client import KubeApi, NoConfiguration
 from penstock.client.reading.gather import NoStream, Selection, gather
-from penstock.client.reading.logs import Followed, Line, LogOptions, for_people, pods_of, read_logs
+from penstock.client.reading.logs import (
+    FollowedLogs,
+    Line,
+    LogOptions,
+    for_people,
+    pods_of,
+    read_logs,
+)
 from penstock.client.view import findings
 from penstock.client.view import status as status_view
 from penstock.cluster import kinds
@@ -216,7 +223,7 @@ def logs(
         gather(api, lambda it: it.only(Selection(key.namespace, key.name)))
         pods = pods_of(api, key, executors=executors)
         if follow:
-            for line in Followed(api, key, options, _note).lines():
+            for line in FollowedLogs(api, key, options, _note).lines():
                 show(line)
         if not pods:
             return _cannot_look(f"{key} has no pod: penstock doctor {key.name} -n {key.namespace}")
@@ -294,7 +301,7 @@ def plan(paths: Paths, /, *, format: Format = "text", cluster: Cluster = _ANY) -
     return _asked(cluster, compare, cannot_look=1)  # where 2 means that something restarts
 
 
-def _live(api: KubeApi, key: Key) -> plans.Live | None:
+def _live(api: KubeApi, key: Key) -> plans.LiveStream | None:
     manifest = api.get(kinds.STREAM, key.namespace, key.name)
     if manifest is None:
         return None
@@ -305,7 +312,7 @@ def _live(api: KubeApi, key: Key) -> plans.Live | None:
             raise
         _note(f"not read: the earlier specs of {key}: {error.message}")
         recorded = ()
-    return plans.Live(Stream(manifest), recorded)
+    return plans.LiveStream(Stream(manifest), recorded)
 
 
 def history(name: Name, /, *, output: Output = "text", cluster: Cluster = _ANY) -> int:
@@ -368,7 +375,7 @@ def rollback(
     def write(api: KubeApi) -> int:
         stream, recorded = _stream(api, cluster.key(api, name))
         revision, manifest = revisions.spec_to_restore(stream, recorded, to)
-        for problem in plans.plan_edit(plans.Live(stream, recorded), manifest["spec"]):
+        for problem in plans.plan_edit(plans.LiveStream(stream, recorded), manifest["spec"]):
             _print(printable(f"{stream.key}: {problem.message}"))
         if manifest["spec"] == stream.manifest.get("spec"):
             return 0

@@ -17,7 +17,7 @@ from penstock.cluster.objects import ControllerRevision
 from penstock.cluster.stream import Stream, holds
 from penstock.contract.edit_effects import change_of_edit, edited_fields
 from penstock.validation.file_check import check_document
-from penstock.validation.reading.documents import Document, Loaded
+from penstock.validation.reading.documents import Document, LoadedFile
 from penstock.validation.report import FileFinding, ValidationReport
 
 RESTARTS = frozenset({"QueryRestarts", "PodRestarts", "DriverStops"})
@@ -30,14 +30,16 @@ _BY_HARM = (None, Change.LIVE, Change.QUERY, Change.POD)
 
 
 @dataclass(frozen=True)
-class Live:
+class LiveStream:
     """A stream in the cluster, and the records of its earlier specs, as far as they can be read."""
 
     stream: Stream
     recorded: tuple[ControllerRevision, ...] = ()
 
 
-def plan(loaded: Loaded, namespace: str, live: Callable[[Key], Live | None]) -> ValidationReport:
+def plan(
+    loaded: LoadedFile, namespace: str, live: Callable[[Key], LiveStream | None]
+) -> ValidationReport:
     """What becomes of each stream of a file; `live` is asked for the one in the cluster."""
     findings, invalid = [*loaded.findings], 0
     for document in loaded.streams:
@@ -49,7 +51,7 @@ def plan(loaded: Loaded, namespace: str, live: Callable[[Key], Live | None]) -> 
 
 
 def _plan_document(
-    document: Document, namespace: str, live: Callable[[Key], Live | None]
+    document: Document, namespace: str, live: Callable[[Key], LiveStream | None]
 ) -> Iterable[FileFinding]:
     metadata = mapping(document.content.get("metadata"))
     live_stream = live(Key(text(metadata.get("namespace")) or namespace, document.name))
@@ -57,7 +59,7 @@ def _plan_document(
     return map(document.finding, plan_edit(live_stream, edited))
 
 
-def plan_edit(live: Live | None, edited: Mapping[str, Any]) -> Iterator[Problem]:
+def plan_edit(live: LiveStream | None, edited: Mapping[str, Any]) -> Iterator[Problem]:
     """What an apply of this spec, which is valid, would do to what runs."""
     if live is None:
         yield _outcome("Created", "there is no such stream: it is created")

@@ -41,7 +41,7 @@ from penstock.driver.failures import DriverError, Failure
 from penstock.driver.hang_guard import HangGuard
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
 from penstock.driver.kubernetes.api import Api, OwnStream
-from penstock.driver.kubernetes.followed_stream import FollowedStream, Live, StreamDocument
+from penstock.driver.kubernetes.followed_stream import FollowedStream, LiveFields, StreamDocument
 from penstock.driver.kubernetes.orphan_guard import Answer, Look, OrphanGuard, OwnPod
 from penstock.driver.logs import log_event
 from penstock.driver.loop import DriverMustExit, DriverOutput
@@ -161,7 +161,7 @@ def run(
             if isinstance(environment, PodEnvironment)
             else None
         )
-        followed = FollowedStream(Live.of(stream.spec), begun.defaults)
+        followed = FollowedStream(LiveFields.of(stream.spec), begun.defaults)
         if api is not None and isinstance(environment, PodEnvironment):
             followed.follow(OwnStream(api, stream.metadata.name, environment.pod_hash))
             # The kubelet may have mounted an earlier one, before a process that has ended.

@@ -15,7 +15,7 @@ from penstock.api.problem import NOT_JUDGED, Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.operator_settings import PodSecurity
-from penstock.validation.reading.documents import Document, Loaded, load
+from penstock.validation.reading.documents import Document, LoadedFile, load
 from penstock.validation.reading.files import STDIN, UnreadableFile, expand, read_file
 from penstock.validation.report import FileFinding, ValidationReport
 from penstock.validation.rules import metadata, spec_size
@@ -33,7 +33,7 @@ _ANY_SINK: dict[str, Any] = {"console": {}}
 
 
 def check_paths(
-    arguments: Iterable[str], check: Callable[[Loaded], ValidationReport]
+    arguments: Iterable[str], check: Callable[[LoadedFile], ValidationReport]
 ) -> tuple[ValidationReport, bool]:
     """What was found in all files that the arguments stand for, and whether all could be read."""
     report, all_read = ValidationReport(), True
@@ -54,7 +54,7 @@ def check_paths(
 
 
 def check(
-    loaded: Loaded,
+    loaded: LoadedFile,
     analyzer: Analyzer | None = None,
     allowed: PodSecurity = PodSecurity.RESTRICTED,
 ) -> ValidationReport:

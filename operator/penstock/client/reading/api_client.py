@@ -38,7 +38,7 @@ class NoConfiguration(Exception):
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandResult:
     code: int
     output: str
 
@@ -137,7 +137,9 @@ class KubeApi:
         if rest:
             yield rest.decode(errors="replace")
 
-    def run(self, path: str, container: str, command: Sequence[str], seconds: float) -> Ran:
+    def run(
+        self, path: str, container: str, command: Sequence[str], seconds: float
+    ) -> CommandResult:
         """Runs a command in a container and waits for its end."""
         query = [("container", container), ("stdout", "true"), ("stderr", "false")]
         query += [("command", word) for word in command]
@@ -156,7 +158,7 @@ class KubeApi:
             raise _handshake_error(error) from error
         if not status:
             raise ApiError(0, "Timeout", f"the command did not end within {seconds:.0f} s")
-        return Ran(_exit_code(status), output)
+        return CommandResult(_exit_code(status), output)
 
     def _json(
         self,

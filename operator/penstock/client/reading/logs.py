@@ -144,7 +144,7 @@ def read_logs(
     return merge([lines(pod) for pod in pods])
 
 
-class Followed:
+class FollowedLogs:
     """The lines of all pods of a stream as they arrive, until the caller stops."""
 
     def __init__(

@@ -38,7 +38,7 @@ from penstock.driver.checkpoint.notes import (
 from penstock.driver.checkpoint.plain_spark import imported
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.checkpoint.state_versions import Store, is_other_version
+from penstock.driver.checkpoint.state_versions import StateStore, is_other_version
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.checkpoint.storage.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import CHECKPOINT_DAMAGED, CHECKPOINT_FULL, DriverError
@@ -54,7 +54,7 @@ _WRITE_TEST = f"{FOLDER}/probe"
 
 
 @dataclass(frozen=True)
-class Contents:
+class CheckpointContents:
     """What a query must match that continues from a checkpoint."""
 
     sources: int
@@ -113,7 +113,7 @@ class CheckpointFolder:
                 self._remove_left(self._read(), list(self._partitions_of_state()))
             self.write_probe.check()
 
-    def _state_stores(self, partitions: Iterable[str]) -> list[Store]:
+    def _state_stores(self, partitions: Iterable[str]) -> list[StateStore]:
         """The stores of the state; none if they are in another format than is known here."""
         stores = []
         for partition in sorted(partitions):
@@ -121,7 +121,7 @@ class CheckpointFolder:
                 names = self.files.names(path)
                 if any(map(is_other_version, names)):
                     return []
-                stores.append(Store(path, names))
+                stores.append(StateStore(path, names))
         return stores
 
     def _remove_left(self, files: Files, partitions: Iterable[str]) -> None:
@@ -171,7 +171,7 @@ class CheckpointFolder:
             self._plan(self._read(), spec, self.notes.read())
 
     def _plan(
-        self, files: Files, spec: StreamSpec, notes: Notes, stores: Sequence[Store] = ()
+        self, files: Files, spec: StreamSpec, notes: Notes, stores: Sequence[StateStore] = ()
     ) -> RepairPlan:
         return repair.plan(
             files,
@@ -214,7 +214,7 @@ class CheckpointFolder:
             self.notes.write(changed)
         return changed
 
-    def contents(self) -> Contents | None:
+    def contents(self) -> CheckpointContents | None:
         """What the newest batch or epoch has left; None before the first."""
         newest = self.progress.planned_epoch()
         if newest is None:
@@ -227,7 +227,7 @@ class CheckpointFolder:
                 return None
             state = None if committed is None else self._holds_state()
             is_awaited = state is not False and newest != committed and self.knows_ids()
-            return Contents(
+            return CheckpointContents(
                 len(entry.sources),
                 state,
                 entry.shuffle_partitions,

@@ -46,7 +46,7 @@ from penstock.driver.checkpoint.file_formats import (
 )
 from penstock.driver.checkpoint.logs import LOG_FILE, Logs, Step, diff, files_after, numbers
 from penstock.driver.checkpoint.plain_spark import import_steps
-from penstock.driver.checkpoint.state_versions import Store
+from penstock.driver.checkpoint.state_versions import StateStore
 from penstock.driver.failures import CHECKPOINT_DAMAGED, DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
@@ -85,7 +85,7 @@ def plan(
     state: bool = False,
     first: Offsets | None = None,
     keep_ids: bool = False,
-    stores: Collection[Store] = (),
+    stores: Collection[StateStore] = (),
 ) -> RepairPlan:
     """The repair that a start of this spec needs, with any engine before it.
 
@@ -218,7 +218,7 @@ def _without_repartition(logs: Logs) -> tuple[Logs, Collection[str]]:
     return logs.up_to(epoch), (f"offsets/{newest}",)
 
 
-def without_plan(files: Files, stores: Collection[Store]) -> tuple[Step, ...]:
+def without_plan(files: Files, stores: Collection[StateStore]) -> tuple[Step, ...]:
     """The steps that remove what is planned after the newest commit."""
     parsed = Logs.read(files)
     if parsed.epoch is None:
@@ -234,7 +234,7 @@ def _steps(files: Files, parsed: Logs, target: Logs, removed: tuple[Step, ...]) 
     return (*removed, *diff(left, parsed, target))
 
 
-def _has_later_state(stores: Collection[Store], target: Logs) -> bool:
+def _has_later_state(stores: Collection[StateStore], target: Logs) -> bool:
     """Whether there is state of batches that run again, with other records than before."""
     epoch = target.epoch
     if epoch is None or epoch != max(target.offsets):
@@ -243,7 +243,7 @@ def _has_later_state(stores: Collection[Store], target: Logs) -> bool:
 
 
 def _removals_before_rerun(
-    parsed: Logs, target: Logs, stores: Collection[Store]
+    parsed: Logs, target: Logs, stores: Collection[StateStore]
 ) -> tuple[Step, ...]:
     """The steps that remove the versions and the plans of the batches that run again.
 

@@ -16,7 +16,7 @@ _OTHER_FORMAT = re.compile(r"[0-9]+_[^.]+\.(delta|changelog|snapshot|zip)")
 
 
 @dataclass(frozen=True)
-class Store:
+class StateStore:
     """One store of one partition."""
 
     path: str
@@ -27,7 +27,7 @@ class Store:
     def files_later_than(self, version: int) -> list[str]:
         """The paths of files of later versions, each before its checksum, if it has one.
 
-        >>> Store("state/0/1", ["7.zip", "8.changelog", "_metadata"]).files_later_than(7)
+        >>> StateStore("state/0/1", ["7.zip", "8.changelog", "_metadata"]).files_later_than(7)
         ['state/0/1/8.changelog', 'state/0/1/.8.changelog.crc']
         """
         later = [name for name in self.files if (_version_of(name) or 0) > version]

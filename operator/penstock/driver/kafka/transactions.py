@@ -137,7 +137,7 @@ def impossible(message: str, *, recoverable: bool) -> DriverError:
 
 
 @dataclass(frozen=True)
-class TakenOver:
+class EndedTransactions:
     """The transactions of earlier drivers, which are over."""
 
     offsets: Offsets
@@ -158,7 +158,7 @@ class TransactionCheck:
 
     def take_over(
         self, names: TransactionNames, partitions: Mapping[str, Sequence[int]]
-    ) -> TakenOver:
+    ) -> EndedTransactions:
         """What earlier drivers have committed; none of them commits any more.
 
         Raises ExactlyOnceImpossible, KafkaAuthorization, or Kafka's own error.
@@ -167,12 +167,12 @@ class TransactionCheck:
         assert self._sink is not None
         source, sink = self._source, self._sink
 
-        def ask() -> TakenOver:
+        def ask() -> EndedTransactions:
             with closing(self._admin(source)) as reader, closing(self._admin(sink)) as writer:
                 longest = _longest_ms(writer, sink)
                 servers = sink.bootstrap_servers
                 reached = _take_over(reader, writer, names, partitions, servers)
-                return TakenOver(reached, longest)
+                return EndedTransactions(reached, longest)
 
         return self._calls.call(ask, sum(map(len, partitions.values())))
 

@@ -43,14 +43,14 @@ Judge = Callable[[Stream], Failure | None]
 
 
 @dataclass(frozen=True)
-class Live:
+class LiveFields:
     """The part of a spec that a driver follows without a restart (api/v1alpha1/changes.py)."""
 
     log_level: str | None = None
     restart: Restart = Restart()  # noqa: RUF009
 
     @classmethod
-    def of(cls, spec: StreamSpec) -> Live:
+    def of(cls, spec: StreamSpec) -> LiveFields:
         """That of this spec."""
         return cls(spec.observability.log_level, spec.restart)
 
@@ -107,7 +107,9 @@ class FollowedStream:
     another document, and the driver starts that query in the session that it has.
     """
 
-    def __init__(self, live: Live = Live(), defaults: StreamDefaults = NO_DEFAULTS) -> None:
+    def __init__(
+        self, live: LiveFields = LiveFields(), defaults: StreamDefaults = NO_DEFAULTS
+    ) -> None:
         self.defaults = defaults
         self.live = live
         """As the newest valid spec has them. In a pod the defaults until the first answer, which
@@ -182,7 +184,7 @@ class FollowedStream:
             spec = ContinuousStream.model_validate(stream.manifest, extra="ignore").spec
         except ValidationError:
             return
-        live = Live.of(spec)
+        live = LiveFields.of(spec)
         if live != self.live:
             restart = live.restart.model_dump(by_alias=True)
             log_event("live fields of the stream have changed", logLevel=live.log_level, **restart)

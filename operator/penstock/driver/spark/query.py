@@ -10,7 +10,7 @@ from penstock.api.modes import Mode, execution_of
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import Sink, StreamSpec
 from penstock.contract.remedies import REMEDIES
-from penstock.driver.checkpoint.folder import Contents
+from penstock.driver.checkpoint.folder import CheckpointContents
 from penstock.driver.environment import Environment
 from penstock.driver.failures import (
     CHECKPOINT_HOLDS_NO_STATE,
@@ -195,7 +195,9 @@ _STATEFUL = frozenset(
 )
 
 
-def check_continues(frame: DataFrame, contents: Contents | None, used: int | None = None) -> None:
+def check_continues(
+    frame: DataFrame, contents: CheckpointContents | None, used: int | None = None
+) -> None:
     """Raises DriverError if Spark could not continue this query from the checkpoint.
 
     Spark finds out once the query runs: about sources with an AssertionError, about state with the

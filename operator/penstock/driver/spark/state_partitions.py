@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint.batch_ids import wants_each_batch
-from penstock.driver.checkpoint.folder import Contents
+from penstock.driver.checkpoint.folder import CheckpointContents
 from penstock.driver.failures import DriverError
 from penstock.driver.spark.session import ROCKSDB
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def new_partition_count(
-    spec: StreamSpec, contents: Contents | None, has_undivided_state: Callable[[], bool]
+    spec: StreamSpec, contents: CheckpointContents | None, has_undivided_state: Callable[[], bool]
 ) -> int | None:
     """The number of partitions that the state gets before the query starts; None: what it has.
 
@@ -50,7 +50,7 @@ def new_partition_count(
     return partitions if contents.awaited is None else None
 
 
-def needs_batch_first(spec: StreamSpec, contents: Contents | None) -> bool:
+def needs_batch_first(spec: StreamSpec, contents: CheckpointContents | None) -> bool:
     """Whether a planned batch must run before a change, since the sink may have its results."""
     partitions = spec.checkpoint.state_partitions
     if contents is None or contents.awaited is None:

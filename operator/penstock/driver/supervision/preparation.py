@@ -14,7 +14,7 @@ from penstock.api.modes import Mode
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint import generations, start_position
 from penstock.driver.checkpoint.batch_ids import LogShape
-from penstock.driver.checkpoint.folder import Contents
+from penstock.driver.checkpoint.folder import CheckpointContents
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.left_out import LeftOut
 from penstock.driver.checkpoint.repair import RepairPlan
@@ -202,7 +202,7 @@ class Preparation:
             warning=query.column_warning(frame, spec),
         )
 
-    def _continued(self, spark: SparkSession, frame: DataFrame) -> Contents | None:
+    def _continued(self, spark: SparkSession, frame: DataFrame) -> CheckpointContents | None:
         """What the checkpoint holds, once this query can continue from it."""
         used, contents = self._generations.batch_known_elsewhere(), self._checkpoint.contents()
         query.check_continues(frame, contents, used)

@@ -22,7 +22,7 @@ _SECURITY_FIELDS = ("tls", "sasl", "secret_options")
 
 
 @dataclass(frozen=True)
-class Redirected:
+class RedirectedStream:
     """A stream that uses the other broker, and what was removed from it."""
 
     stream: ContinuousStream
@@ -32,7 +32,7 @@ class Redirected:
 
 def redirect(
     stream: ContinuousStream, bootstrap: str, *, keep_security: bool = False
-) -> Redirected:
+) -> RedirectedStream:
     """The stream with this address for source and sink, and without TLS and SASL unless kept."""
     spec, dropped = stream.spec, list[str]()
     # Source and sink hold complete connections, so the shared one has no more readers.
@@ -51,7 +51,7 @@ def redirect(
                 for setting in _security_settings(client)
             ]
         changes[part] = end.model_copy(update={"kafka": client.model_copy(update=update)})
-    return Redirected(
+    return RedirectedStream(
         stream.model_copy(update={"spec": spec.model_copy(update=changes)}),
         tuple(dict.fromkeys(dropped)),
     )

@@ -71,7 +71,7 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedFile:
     """What a file holds."""
 
     streams: tuple[Document, ...] = ()
@@ -81,7 +81,7 @@ class Loaded:
     """Documents of other kinds."""
 
 
-def load(data: bytes, file: str) -> Loaded:
+def load(data: bytes, file: str) -> LoadedFile:
     """The streams in the bytes of a file. Never raises."""
     try:
         text = data.decode("utf-8-sig")
@@ -89,14 +89,16 @@ def load(data: bytes, file: str) -> Loaded:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
         said = "not UTF-8: save the file as UTF-8"  # kubectl puts U+FFFD there without a word
-        return Loaded(findings=(FileFinding(file, line, column, "", "error", "Encoding", said),))
+        return LoadedFile(
+            findings=(FileFinding(file, line, column, "", "error", "Encoding", said),)
+        )
     reader = _DocumentReader(file)
     for first_line, chunk in _documents(text):
         reader.read(first_line, chunk)
     # A folder may hold files that are not for kubectl, but a file with a stream is.
     strangers = reader.strangers if reader.streams else []
     skipped = reader.skipped + len(reader.strangers) - len(strangers)
-    return Loaded(tuple(reader.streams), (*reader.findings, *strangers), skipped)
+    return LoadedFile(tuple(reader.streams), (*reader.findings, *strangers), skipped)
 
 
 def _documents(text: str) -> Iterator[tuple[int, str]]:

@@ -43,7 +43,7 @@ class Pods:
 def test_a_driver_that_is_replaced_is_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its next pod has its name, and so its log the same path."""
     monkeypatch.setattr(logs, "_POLL_SECONDS", 0.01)
-    followed = logs.Followed(
+    followed = logs.FollowedLogs(
         cast(KubeApi, Pods()), KEY, logs.LogOptions(follow=True), lambda _: None
     )
     assert [each.text for each in islice(followed.lines(), 3)] == ["one", "two", "three"]

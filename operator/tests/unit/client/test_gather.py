@@ -11,7 +11,7 @@ import pytest
 
 from penstock.client.cluster_facts import ClusterFacts, OperatorFacts, Right
 from penstock.client.doctor.diagnosis import diagnose
-from penstock.client.reading.api_client import KubeApi, Ran
+from penstock.client.reading.api_client import CommandResult, KubeApi
 from penstock.client.reading.gather import NoStream, Selection, gather
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Kind, Manifest
@@ -26,7 +26,7 @@ REACHED = PodCheck("0.1.0", (BrokerCheck("kafka.kafka:9092", Reach.CONNECTED),))
 class Api(KubeApi):
     """Answers with the objects of a cluster in memory, and with one result of exec."""
 
-    def __init__(self, ran: Ran | ApiError) -> None:
+    def __init__(self, ran: CommandResult | ApiError) -> None:
         cluster = FakeCluster()
         cluster.apply()
         cluster.settle()
@@ -68,7 +68,9 @@ class Api(KubeApi):
         self.asked.append((right, user))
         return True
 
-    def run(self, path: str, container: str, command: Sequence[str], seconds: float) -> Ran:
+    def run(
+        self, path: str, container: str, command: Sequence[str], seconds: float
+    ) -> CommandResult:
         self.commands.append(command)
         if isinstance(self._ran, ApiError):
             raise self._ran
@@ -81,7 +83,7 @@ def read(api: KubeApi) -> ClusterFacts:
 
 def test_the_brokers_are_tried_inside_the_drivers_container() -> None:
     """Those of source and sink, each once."""
-    api = Api(Ran(0, REACHED.to_json()))
+    api = Api(CommandResult(0, REACHED.to_json()))
     facts = read(api)
     assert facts.streams[0].inside == REACHED
     assert [list(each)[3:] for each in api.commands] == [["kafka.kafka:9092"]]
@@ -90,14 +92,17 @@ def test_the_brokers_are_tried_inside_the_drivers_container() -> None:
 @pytest.mark.parametrize(
     ("ran", "why"),
     [
-        (Ran(1, ""), "the image does not have penstock.driver.kafka.pod_check (exit code 1)"),
-        (Ran(0, "no JSON"), "not the output of penstock.driver.kafka.pod_check"),
-        (Ran(0, "{}"), "not the output of penstock.driver.kafka.pod_check"),
+        (
+            CommandResult(1, ""),
+            "the image does not have penstock.driver.kafka.pod_check (exit code 1)",
+        ),
+        (CommandResult(0, "no JSON"), "not the output of penstock.driver.kafka.pod_check"),
+        (CommandResult(0, "{}"), "not the output of penstock.driver.kafka.pod_check"),
         (ApiError(403, "Forbidden", "pods/exec is forbidden"), "pods/exec is forbidden"),
     ],
     ids=["older image", "text", "other JSON", "no right"],
 )
-def test_what_cannot_be_tried_inside_is_not_judged(ran: Ran | ApiError, why: str) -> None:
+def test_what_cannot_be_tried_inside_is_not_judged(ran: CommandResult | ApiError, why: str) -> None:
     """No wrong verdict, and everything else is judged."""
     facts = read(Api(ran))
     assert facts.streams[0].inside is None
@@ -109,12 +114,12 @@ def test_what_cannot_be_tried_inside_is_not_judged(ran: Ran | ApiError, why: str
 
 def test_a_name_that_does_not_exist_is_no_empty_answer() -> None:
     with pytest.raises(NoStream, match="no stream absent in the namespace default"):
-        gather(Api(Ran(0, "")), lambda it: it.details(Selection("default", "absent")))
+        gather(Api(CommandResult(0, "")), lambda it: it.details(Selection("default", "absent")))
 
 
 def test_the_namespaces_that_an_operator_selects_are_asked_for() -> None:
     """And whether it may list and watch them."""
-    api = Api(Ran(0, REACHED.to_json()))
+    api = Api(CommandResult(0, REACHED.to_json()))
     api.operator = operator(watchNamespaceSelector={"matchLabels": {"streams": "yes"}})
     (found,) = read(api).operators or ()
     assert found.selected == frozenset({"of streams=yes"})
@@ -124,7 +129,7 @@ def test_the_namespaces_that_an_operator_selects_are_asked_for() -> None:
 
 
 def test_an_operator_without_network_policies_is_asked_whether_it_may_delete_them() -> None:
-    api = Api(Ran(0, REACHED.to_json()))
+    api = Api(CommandResult(0, REACHED.to_json()))
     api.operator = operator(networkPolicies={"enabled": False})
     read(api)
     rights = {(right.verb, right.resource) for right, user in api.asked if user}

@@ -9,7 +9,7 @@ import yaml
 
 from penstock.api.v1alpha1.changes import Change
 from penstock.api.v1alpha1.status import LastFailure
-from penstock.client.plan import RESTARTS, Live, plan, plan_edit
+from penstock.client.plan import RESTARTS, LiveStream, plan, plan_edit
 from penstock.cluster import kinds
 from penstock.cluster.objects import ControllerRevision
 from penstock.cluster.stream import Stream
@@ -24,8 +24,8 @@ SQL = {"transform": {"sql": "SELECT key, value FROM source"}}
 PYTHON = {"transform": {"python": {"function": "a:b", "inline": "def b(source): return source"}}}
 
 
-def stream(status: dict[str, Any] | None = None, **spec: Any) -> Live:
-    return Live(Stream({**samples.stored(**spec), "status": status or {}}))
+def stream(status: dict[str, Any] | None = None, **spec: Any) -> LiveStream:
+    return LiveStream(Stream({**samples.stored(**spec), "status": status or {}}))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_file_is_planned_by_its_streams() -> None:
     text = yaml.safe_dump_all([there, new, wrong])
     asked = []
 
-    def live(key: Any) -> Live | None:
+    def live(key: Any) -> LiveStream | None:
         asked.append(str(key))
         return stream() if key.name == samples.NAME else None
 
@@ -228,7 +228,7 @@ def cluster_with(edit: dict[str, Any]) -> FakeCluster:
 
 def planned(cluster: FakeCluster, edit: dict[str, Any]) -> list[Any]:
     records = tuple(map(ControllerRevision, cluster.api.of_kind(kinds.CONTROLLER_REVISION)))
-    live = Live(Stream(cluster.stream), records)
+    live = LiveStream(Stream(cluster.stream), records)
     return list(plan_edit(live, samples.stream(**edit)["spec"]))
 
 
@@ -284,7 +284,7 @@ def test_the_same_manifest_again_changes_nothing() -> None:
 
 def test_what_runs_may_not_be_known() -> None:
     """The stream was not Ready for long enough to be recorded, or the records may not be read."""
-    live = Live(Stream(cluster_with({**INVALID, **CORES}).stream))
+    live = LiveStream(Stream(cluster_with({**INVALID, **CORES}).stream))
     outcome, *_ = plan_edit(live, samples.stream(**SQL, **CORES)["spec"])
     assert "Not compared with what runs" in outcome.message
 

@@ -18,7 +18,12 @@ from penstock.controller.children import revision
 from penstock.driver.failures import Failure
 from penstock.driver.kubernetes import followed_stream
 from penstock.driver.kubernetes.api import OwnStream
-from penstock.driver.kubernetes.followed_stream import FollowedStream, Judge, Live, StreamDocument
+from penstock.driver.kubernetes.followed_stream import (
+    FollowedStream,
+    Judge,
+    LiveFields,
+    StreamDocument,
+)
 from testkit.streams.crd_schema import nodes, schema
 from testkit.streams.streams import RATE_TO_CONSOLE, manifest
 from testkit.wait import wait_for
@@ -28,7 +33,7 @@ EDITED: dict[str, Any] = {
     "observability": {"logLevel": "DEBUG"},
     "restart": {"maxAttempts": 3, "stableAfter": "5m"},
 }
-LIVE = Live("DEBUG", Restart.model_validate(EDITED["restart"]))
+LIVE = LiveFields("DEBUG", Restart.model_validate(EDITED["restart"]))
 FOLLOWED = [
     path.removeprefix("spec.")
     for path, node in nodes(schema()["properties"]["spec"], "spec")
@@ -46,8 +51,8 @@ def stream(generation: int = 1, **spec: Any) -> Stream:
     return Stream(found)
 
 
-def following(judge: Judge = lambda _: None, live: Live | None = None) -> FollowedStream:
-    followed = FollowedStream(live or Live())
+def following(judge: Judge = lambda _: None, live: LiveFields | None = None) -> FollowedStream:
+    followed = FollowedStream(live or LiveFields())
     followed.begin(document(), judge)
     return followed
 
@@ -121,7 +126,7 @@ def test_a_driver_follows_each_live_field(path: str) -> None:
     spec: dict[str, Any] = {parents[0]: {field: EDITED[parents[0]][field]}}
     followed = FollowedStream()
     followed.look(lambda: stream(**spec))
-    assert followed.live != Live()
+    assert followed.live != LiveFields()
 
 
 def test_without_an_answer_all_stays() -> None:
@@ -179,7 +184,7 @@ def test_while_an_edit_is_planned_the_rest_is_heard() -> None:
     # Not another one: the thread of `follow` never ends.
     api = Mock(document=Mock(return_value=document().text), stream=Mock(return_value=stream()))
     api.changes.side_effect = lambda seconds: iter(changes.get, None)
-    followed = FollowedStream(Live())
+    followed = FollowedStream(LiveFields())
     followed.begin(document(), judge)
     followed.follow(cast(OwnStream, api))
     changes.put(stream(2, queryName="slow"))

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.checkpoint.folder import Contents
+from penstock.driver.checkpoint.folder import CheckpointContents
 from penstock.driver.failures import DriverError
 from penstock.driver.spark.session import ROCKSDB
 from penstock.driver.spark.state_partitions import needs_batch_first, new_partition_count
 from testkit.driver.checkpoints import checkpoint, folder_at, offsets, write
 from testkit.streams.streams import MICRO_BATCH, kafka_sink, kafka_source, stream
 
-OF_FOUR = Contents(1, state=True, partitions=4, state_store=ROCKSDB)
+OF_FOUR = CheckpointContents(1, state=True, partitions=4, state_store=ROCKSDB)
 
 
 def of(partitions: int | None, sink: dict[str, Any] | None = None) -> StreamSpec:
@@ -32,8 +32,8 @@ def of(partitions: int | None, sink: dict[str, Any] | None = None) -> StreamSpec
     ("wanted", "contents", "number"),
     [
         (6, None, None),
-        (6, Contents(1, state=None, partitions=4), None),
-        (6, Contents(1, state=False, partitions=4), None),
+        (6, CheckpointContents(1, state=None, partitions=4), None),
+        (6, CheckpointContents(1, state=False, partitions=4), None),
         (None, OF_FOUR, None),
         (4, OF_FOUR, None),
         (6, OF_FOUR, 6),
@@ -42,7 +42,7 @@ def of(partitions: int | None, sink: dict[str, Any] | None = None) -> StreamSpec
     ],
 )
 def test_only_state_gets_other_partitions(
-    wanted: int | None, contents: Contents | None, number: int | None
+    wanted: int | None, contents: CheckpointContents | None, number: int | None
 ) -> None:
     assert new_partition_count(of(wanted), contents, lambda: False) == number
 
@@ -57,7 +57,7 @@ def test_only_state_gets_other_partitions(
     ],
 )
 def test_what_spark_cannot_divide_is_left_alone_as_it_is(
-    contents: Contents, is_undivided: bool, sink: dict[str, Any], why: str
+    contents: CheckpointContents, is_undivided: bool, sink: dict[str, Any], why: str
 ) -> None:
     assert new_partition_count(of(None, sink), contents, lambda: is_undivided) is None
     with pytest.raises(DriverError, match=why) as raised:

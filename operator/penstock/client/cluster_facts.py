@@ -286,13 +286,15 @@ def with_objects(
             *([claim] if claim else []),
             *(Key(key.namespace, name) for name in names),
         ]
-        said = [event for involved in about for event in events_by_key.get(involved, [])]
+        events_of_stream = [
+            event for involved in about for event in events_by_key.get(involved, [])
+        ]
         return StreamFacts(
             stream,
             stateful_set=owner,
             claim=claims_by_key.get(claim) if claim else None,
             pods=tuple(sorted(own, key=_driver_first)),
-            events=tuple(sorted(said, key=lambda event: event.time)),
+            events=tuple(sorted(events_of_stream, key=lambda event: event.time)),
         )
 
     return [facts_of(stream) for stream in streams]

@@ -106,13 +106,13 @@ def _of_stream(
         case Change.LIVE:
             return _outcome("NothingRestarts", "nothing restarts")
         case Change.QUERY:
-            said = "in the same pods, the edited query replaces the running one"
+            effect = "in the same pods, the edited query replaces the running one"
             lasts = _state_division(stream, edited) or "; it takes seconds"
-            return _outcome("QueryRestarts", f"{said}{start}{lasts}", "warning")
+            return _outcome("QueryRestarts", f"{effect}{start}{lasts}", "warning")
         case _:
-            said = "the driver's pod and its executors are replaced, and the query starts"
+            effect = "the driver's pod and its executors are replaced, and the query starts"
             lasts = _state_division(stream, edited) or _last_duration(stream)
-            return _outcome("PodRestarts", f"{said}{start}{lasts}", "warning")
+            return _outcome("PodRestarts", f"{effect}{start}{lasts}", "warning")
 
 
 def _outcome(

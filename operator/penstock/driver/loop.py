@@ -320,11 +320,11 @@ class Loop:
         commits = self._health.ready
         self._health.ready = False
         self._health.iteration_timeout = self._policy.step_timeout
-        said = (QueryState.STOPPING, "")
+        state_and_message = (QueryState.STOPPING, "")
         if keep_session:
-            said = (QueryState.STARTING, _REPLACED)
+            state_and_message = (QueryState.STARTING, _REPLACED)
             self._state = State(history=self._state.history)
-        self._report(*said, self._observation)
+        self._report(*state_and_message, self._observation)
         if commits:
             self._runtime.wait_for_commit(_commit_wait(self._policy))
         if keep_session:
@@ -336,7 +336,7 @@ class Loop:
         has_session = self._runtime.has_session
         last = replace(self._observation, epoch=epoch, has_query=False, has_session=has_session)
         # Users who move a stream start its successor at these offsets.
-        self._report(*said, last)
+        self._report(*state_and_message, last)
         log_event("stopped", epoch=epoch)
 
 

@@ -229,14 +229,14 @@ class _Waiting:
         level = logging.WARNING if failure.permanent else logging.INFO
         log_event("the driver waits", level, reason=failure.reason, cause=failure.message)
         state = QueryState.FAILED if failure.permanent else QueryState.STARTING
-        said = failure.to_status(datetime.now(UTC)) if failure.permanent else None
+        status = failure.to_status(datetime.now(UTC)) if failure.permanent else None
         self._publish(
             DriverReport(
                 spec_hash=self._spec_hash,
                 state=state,
                 message=failure.message,
                 process_restarts=self._earlier.restarts,
-                last_failure=said or self._earlier.failure,
+                last_failure=status or self._earlier.failure,
             )
         )
 

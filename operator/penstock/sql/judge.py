@@ -76,11 +76,11 @@ def judge_sql(spec: StreamSpec) -> list[Problem]:
 
 
 def _left_to_spark(path: str, why: str, place: Place | None = None) -> Problem:
-    said = (
+    message = (
         f": {why}. So Penstock does not judge it: Spark does when the driver plans the query, or "
         "now with `penstock validate --spark`"
     )
-    return _problem(NOT_JUDGED, path, place, said, "notice")
+    return _problem(NOT_JUDGED, path, place, message, "notice")
 
 
 def _problem(
@@ -244,12 +244,12 @@ class _Judge:
         for node in nodes[:1]:
             given = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
             name = _excerpt(given)
-            said = (
+            message = (
                 f": {_excerpt(node)} takes text, and {name} is BINARY: write CAST({name} AS "
                 f"STRING) in place of {name}"
             )
             self._problems.append(
-                _problem("InvalidSql", text.path, _place(node, text, tokens), said)
+                _problem("InvalidSql", text.path, _place(node, text, tokens), message)
             )
 
     def _refuse_state_in_transactions(
@@ -264,13 +264,13 @@ class _Judge:
             return
         for operation, node in operations:
             if operation in op.WITH_STATE and operation.supported_by(execution):
-                said = (
+                message = (
                     ": sink.kafka.delivery ExactlyOnce is not possible, because the query keeps "
                     f"state ({operation.description}: {_excerpt(node)}): remove it, or use "
                     "AtLeastOnce"
                 )
                 place = _place(node, text, tokens)
-                self._problems.append(_problem("ExactlyOnceImpossible", text.path, place, said))
+                self._problems.append(_problem("ExactlyOnceImpossible", text.path, place, message))
                 return
 
     def _warn_of_comment(self, text: SqlText, tokens: list[Token]) -> None:
@@ -295,12 +295,12 @@ class _Judge:
             return
         for kind in ("avro", "protobuf"):
             for name in sorted(called & {f"from_{kind}", f"to_{kind}"} - self._own_functions):
-                said = (
+                message = (
                     f"{path}: {name} needs a package that Penstock's image does not have: name "
                     f"org.apache.spark:spark-{kind}_2.13:4.2.0 in spec.dependencies.packages, or "
                     "an image that has it"
                 )
-                self._problems.append(Problem("DependencyDoubtful", said, "warning"))
+                self._problems.append(Problem("DependencyDoubtful", message, "warning"))
 
     def _warn_of_columns(self, path: str, columns: Columns) -> None:
         by_reason = {

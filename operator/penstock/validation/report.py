@@ -92,16 +92,16 @@ def summary(report: ValidationReport) -> str:
     """How much was judged, in one line."""
     streams = report.valid + report.invalid
     if streams == 0:
-        said = "no stream found"
+        counts = "no stream found"
     else:
-        said = f"{_count(report.valid, 'stream')} valid"
+        counts = f"{_count(report.valid, 'stream')} valid"
         if report.invalid:
-            said += f", {report.invalid} invalid"
+            counts += f", {report.invalid} invalid"
     if report.unreadable:
-        said += f", {_count(report.unreadable, 'document')} not read"
+        counts += f", {_count(report.unreadable, 'document')} not read"
     if report.skipped:
-        said += f", {_count(report.skipped, 'other document')} skipped"
-    return said
+        counts += f", {_count(report.skipped, 'other document')} skipped"
+    return counts
 
 
 def as_github(finding: FileFinding) -> str:

@@ -96,12 +96,14 @@ def _unexplained_claim(stream: StreamFacts) -> Problem | None:
     claim = stream.claim
     if claim is None or claim.phase != "Pending" or why_unbound(claim, stream.events):
         return None
-    said = [f"{event.reason}: {event.message}" for event in stream.events if event.uid == claim.uid]
-    if said and said[-1].partition(":")[0] in _BOUND_LATER:
+    reported = [
+        f"{event.reason}: {event.message}" for event in stream.events if event.uid == claim.uid
+    ]
+    if reported and reported[-1].partition(":")[0] in _BOUND_LATER:
         return None
     storage = claim.storage_class or "the default"
     message = f"The {claim} is not bound (class {storage})"
-    return Problem("ProvisioningFailed", ": ".join([message, *said[-1:]]))
+    return Problem("ProvisioningFailed", ": ".join([message, *reported[-1:]]))
 
 
 def quota(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:

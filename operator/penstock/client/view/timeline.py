@@ -28,14 +28,14 @@ def moments_of(stream: StreamFacts) -> tuple[Moment, ...]:
     moments = sorted(
         {*_events(stream), *_conditions(stream), *_failures(stream), *_pods(stream)},
     )
-    said: dict[tuple[str, str], datetime] = {}
+    last_time: dict[tuple[str, str], datetime] = {}
     kept: list[Moment] = []
     for moment in moments:
         # The operator reports a change as a condition and as an event, a moment apart.
         key = (moment.reason, moment.message)
-        if not moment.message or key not in said or moment.time - said[key] > _MOMENT:
+        if not moment.message or key not in last_time or moment.time - last_time[key] > _MOMENT:
             kept.append(moment)
-        said[key] = moment.time
+        last_time[key] = moment.time
     return tuple(kept)
 
 

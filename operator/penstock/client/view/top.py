@@ -126,13 +126,13 @@ def show(read: Callable[[], ClusterFacts], interval: float, iterations: int | No
             number += 1
             try:
                 facts = read()
-                rows, said = frame(facts, before), summary(facts)
+                rows, summary_line = frame(facts, before), summary(facts)
                 before = counts(facts)
             except ApiError as error:
                 if number == 1:
                     raise
-                said = f"the API server does not answer, this is old: {error.message}"
-            draw(said, rows)
+                summary_line = f"the API server does not answer, this is old: {error.message}"
+            draw(summary_line, rows)
             if iterations is not None and number >= iterations:
                 return
             time.sleep(interval)
@@ -144,15 +144,15 @@ def _drawing() -> Iterator[Draw]:
         yield _print
         return
     with Live(console=Console(), screen=True, auto_refresh=False) as live:
-        yield lambda said, rows: live.update(_render(said, rows), refresh=True)
+        yield lambda summary_line, rows: live.update(_render(summary_line, rows), refresh=True)
 
 
-def _print(said: str, rows: Sequence[Sequence[str]]) -> None:
-    sys.stdout.write("\n".join([said, *table(COLUMNS, rows)]) + "\n")
+def _print(summary_line: str, rows: Sequence[Sequence[str]]) -> None:
+    sys.stdout.write("\n".join([summary_line, *table(COLUMNS, rows)]) + "\n")
     sys.stdout.flush()
 
 
-def _render(said: str, rows: Sequence[Sequence[str]]) -> Group:
+def _render(summary_line: str, rows: Sequence[Sequence[str]]) -> Group:
     drawn = Table(box=None, padding=(0, 1), header_style="dim")
     for column in COLUMNS:
         drawn.add_column(column, no_wrap=True)
@@ -160,4 +160,4 @@ def _render(said: str, rows: Sequence[Sequence[str]]) -> Group:
         style = _STYLES.get(row[_STATE], "")
         cells = [Text(cell, style if i == _STATE else "") for i, cell in enumerate(row)]
         drawn.add_row(*cells)
-    return Group(Text(said, "dim"), drawn)
+    return Group(Text(summary_line, "dim"), drawn)

@@ -74,7 +74,7 @@ def rolled_back(rollout: Rollout, revision: str) -> NotApplied:
     assert failure is not None
     why = sentence(f"{failure.reason}: {failure.message}")
     if rollout.default_image and rollout.last_ready_image not in (None, rollout.default_image):
-        said = (
+        message = (
             f"The stream did not become Ready with {rollout.default_image}, the operator's image, "
             f"so it runs with {rollout.last_ready_image}, its previous one: {why} It retries after "
             f"{IMAGE_RETRY_INTERVAL // timedelta(hours=1)} hours, or at once if you set "
@@ -82,12 +82,12 @@ def rolled_back(rollout: Rollout, revision: str) -> NotApplied:
             "Install the operator with an image that runs, or name an image in spec.image"
         )
     else:
-        said = (
+        message = (
             f"The newest spec did not become Ready, so the last spec that was Ready (revision "
             f"{revision}) runs instead: {why} Correct the spec. To retry the same spec, set "
             "spec.restartedAt"
         )
-    return NotApplied("RolledBack", said, retried=False, since=failure.time)
+    return NotApplied("RolledBack", message, retried=False, since=failure.time)
 
 
 def foreign_object(what: str, more: str) -> NotApplied:

@@ -88,9 +88,9 @@ def load(data: bytes, file: str) -> LoadedFile:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
-        said = "not UTF-8: save the file as UTF-8"  # kubectl puts U+FFFD there without a word
+        message = "not UTF-8: save the file as UTF-8"  # kubectl puts U+FFFD there without a word
         return LoadedFile(
-            findings=(FileFinding(file, line, column, "", "error", "Encoding", said),)
+            findings=(FileFinding(file, line, column, "", "error", "Encoding", message),)
         )
     reader = _DocumentReader(file)
     for first_line, chunk in _documents(text):
@@ -128,8 +128,10 @@ class _DocumentReader:
         if separator is not None:
             after = separator[1].strip()
             if after and not after.startswith("#"):
-                said = "kubectl accepts only a comment after ---"
-                self.findings.append(self._finding("InvalidYaml", said, YamlPlace(first_line, 4)))
+                message = "kubectl accepts only a comment after ---"
+                self.findings.append(
+                    self._finding("InvalidYaml", message, YamlPlace(first_line, 4))
+                )
                 return
             first_line, chunk = first_line + 1, chunk[separator.end() :]
         if len(chunk) > _LONG and _is_other_by_its_head(chunk):
@@ -155,8 +157,8 @@ class _DocumentReader:
         items = content.get("items")
         if isinstance(items, list) and str(content.get("kind")).endswith("List"):
             if in_list:
-                said = "kubectl refuses a List inside of a List"
-                self.findings.append(self._finding("NestedList", said, place))
+                message = "kubectl refuses a List inside of a List"
+                self.findings.append(self._finding("NestedList", message, place))
                 return
             inside = place.inside["items"].inside
             for number, item in enumerate(items):
@@ -174,8 +176,8 @@ class _DocumentReader:
             self._add_stranger(place)
 
     def _add_stranger(self, place: YamlPlace) -> None:
-        said = "kubectl refuses what has no apiVersion and kind: remove it, or write both"
-        self.strangers.append(self._finding("NotAResource", said, place))
+        message = "kubectl refuses what has no apiVersion and kind: remove it, or write both"
+        self.strangers.append(self._finding("NotAResource", message, place))
 
     def _finding(self, reason: str, message: str, place: YamlPlace) -> FileFinding:
         return FileFinding(self._file, place.line, place.column, "", "error", reason, message)
@@ -194,10 +196,10 @@ def near_miss(content: dict[str, Any]) -> str | None:
     """Why an object that is probably meant as a stream is none; None for any other object."""
     version, kind, group = content.get("apiVersion"), content.get("kind"), _group(content)
     if group == GROUP:
-        said = (
+        message = (
             "this field is required" if kind is None else f"there is no {_short(kind)} in {GROUP}"
         )
-        return None if kind == KIND else f"kind: {said}: write {KIND}"
+        return None if kind == KIND else f"kind: {message}: write {KIND}"
     ours = _alike(kind, KIND) or (kind is None and _has_our_parts(content.get("spec")))
     if version is None and ours:
         return f"apiVersion: this field is required: write {API_VERSION}"

@@ -112,8 +112,8 @@ class _Composer:
                     if event.version is not None or event.tags:
                         self._refuse("kubectl takes no % directives: remove them", event.start_mark)
                     if documents > 1:
-                        said = "kubectl reads nothing after `...`: write ---"
-                        self._refuse(said, event.start_mark)
+                        message = "kubectl reads nothing after `...`: write ---"
+                        self._refuse(message, event.start_mark)
                 elif isinstance(event, yaml.NodeEvent):
                     root = self._node(event, 1)
         except yaml.MarkedYAMLError as error:
@@ -128,8 +128,8 @@ class _Composer:
         if isinstance(event, yaml.AliasEvent):
             target = self._anchors.get(event.anchor or "")
             if target is None:
-                said = f"there is no anchor &{event.anchor} before this alias"
-                self._refuse(said, event.start_mark)
+                message = f"there is no anchor &{event.anchor} before this alias"
+                self._refuse(message, event.start_mark)
             self._count(target.size, event)
             return replace(target, place=replace(place, inside=target.place.inside))
         self._count(1, event)
@@ -178,8 +178,10 @@ class _Composer:
                 continue
             name = self._key(key.content, event)
             if name in content and name not in merged:
-                said = f"the key {name[:60]} stands here and in line {inside[name].line}: keep one"
-                self._refuse(said, event.start_mark)
+                message = (
+                    f"the key {name[:60]} stands here and in line {inside[name].line}: keep one"
+                )
+                self._refuse(message, event.start_mark)
             merged.discard(name)
             content[name] = _as_json(value.content)
             inside[name] = replace(value.place, line=key.place.line, column=key.place.column)
@@ -208,14 +210,14 @@ class _Composer:
     def _check_tag(self, event: Any) -> None:
         known = {f"{_TAG}{name}" for name in (*_TYPES, "str", "map", "seq")}
         if event.tag not in (None, "!", *known):
-            said = f"kubectl ignores the tag {event.tag[:60]}, or decodes it: remove it"
-            self._refuse(said, event.start_mark)
+            message = f"kubectl ignores the tag {event.tag[:60]}, or decodes it: remove it"
+            self._refuse(message, event.start_mark)
 
     def _count(self, values: int, event: yaml.Event) -> None:
         self._size += values
         if self._size > MAX_VALUES:
-            said = f"more than {MAX_VALUES} values, with aliases resolved"
-            self._refuse(said, event.start_mark)
+            message = f"more than {MAX_VALUES} values, with aliases resolved"
+            self._refuse(message, event.start_mark)
 
     def _place(self, mark: Any) -> YamlPlace:
         return YamlPlace(mark.line + self._first_line, mark.column + 1)

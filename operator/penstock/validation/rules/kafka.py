@@ -116,8 +116,8 @@ def _unknown_options(
         hint = f"did you mean {meant}?" if near or "." in name else "remove it"
         if not near and "." in name:
             hint += " Options of Kafka's client have the prefix kafka."
-        said = f"Spark has no such option, and would ignore it: {hint}"
-        yield _option_problem(f"{end}.kafka", name, said, severity)
+        message = f"Spark has no such option, and would ignore it: {hint}"
+        yield _option_problem(f"{end}.kafka", name, message, severity)
 
 
 def _wrong_values(options: Mapping[str, str]) -> Iterator[Problem]:

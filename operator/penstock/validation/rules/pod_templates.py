@@ -200,8 +200,8 @@ def _object(value: Mapping[str, Any], model: str, path: FieldPath) -> Iterator[P
             continue
         near = difflib.get_close_matches(name[:64], fields, n=1, cutoff=0.7)
         if near:
-            said = f"Kubernetes has no such field: did you mean {near[0]}?"
-            yield _error((*path, name), said)
+            message = f"Kubernetes has no such field: did you mean {near[0]}?"
+            yield _error((*path, name), message)
         else:
             yield _problem(
                 (*path, name),

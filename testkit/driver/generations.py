@@ -59,7 +59,7 @@ class MadeUpSource(SourceMonitor):
     def fetch_group_offsets(self, group: str) -> Offsets:
         return self.group
 
-    def named(self, topics: Any) -> list[str]:
+    def named_by_spec(self, topics: Any) -> list[str]:
         return sorted(set(topics) & set(self.newest))
 
 

@@ -116,10 +116,12 @@ def _desired_objects(situation: Situation) -> tuple[Manifest, ...]:
     driver = with_applied_hash(driver)
     # A claim that is older than the stream may have commits from an earlier one.
     is_older = claim is not None and claim.created < situation.stream.created
-    asked = with_applied_hash(checkpoint_claim.claim(desired))
-    asked = checkpoint_claim.claim_as_allowed(asked, claim, begun=begun or is_older)
+    claim_manifest = with_applied_hash(checkpoint_claim.claim(desired))
+    claim_manifest = checkpoint_claim.claim_as_allowed(
+        claim_manifest, claim, begun=begun or is_older
+    )
     # An existing claim comes last, so that what it is not to delay is written first.
-    last = (asked, driver) if claim is None else (driver, asked)
+    last = (claim_manifest, driver) if claim is None else (driver, claim_manifest)
     return (*before, *last)
 
 

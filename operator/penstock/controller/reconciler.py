@@ -315,7 +315,9 @@ class Reconciler:
         try:
             manifests = await self._api.list(kinds.CONTROLLER_REVISION, key.namespace, labels)
             records = owned_by(stream.uid, map(ControllerRevision, manifests))
-            record = rollout.record_to_write(stream.desired, records, named=bool(stream.image))
+            record = rollout.record_to_write(
+                stream.desired, records, names_image=bool(stream.image)
+            )
             if record is not None:
                 await self._api.apply(record, force=True)
                 for ref in rollout.records_to_delete(records, Object(record).name):

@@ -232,7 +232,7 @@ def _time_left(rollout: Rollout, newest: Revision, now: datetime) -> timedelta:
 
 
 def record_to_write(
-    newest: Revision, records: Sequence[ControllerRevision], *, named: bool
+    newest: Revision, records: Sequence[ControllerRevision], *, names_image: bool
 ) -> Manifest | None:
     """What is to be written of a revision with which the stream is Ready; None if it is there.
 
@@ -242,7 +242,7 @@ def record_to_write(
     others = max((it.revision for it in records if it.name != name), default=0)
     known = next((it for it in records if it.name == name), None)
     number = known.revision if known and known.revision > others else others + 1
-    manifest = with_applied_hash(controller_revision(newest, number, named=named))
+    manifest = with_applied_hash(controller_revision(newest, number, names_image=names_image))
     return None if known is not None and up_to_date(manifest, known) else manifest
 
 

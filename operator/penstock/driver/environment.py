@@ -111,13 +111,13 @@ def _by_number(checkpoint: Path, pattern: str) -> dict[int, Path]:
 Environment = PodEnvironment | LocalEnvironment
 
 
-def local_ip(environment: Environment, asked: Observability) -> str:
+def local_ip(environment: Environment, observability: Observability) -> str:
     """The JVM's SPARK_LOCAL_IP, where Spark's web UI listens (WebUI.initServer, Spark 4.2).
 
     The web UI asks for no password, so only `kubectl port-forward` shall reach it. Everything else
     of Spark listens on spark.driver.host.
     """
-    return _LOOPBACK if asked.ui else environment.address
+    return _LOOPBACK if observability.ui else environment.address
 
 
 def pod_environment(

@@ -83,25 +83,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--termination-log", type=Path, help="outside a pod: file for the reason of an exit"
     )
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     logs.set_up()
     defaults = StreamDefaults.from_json(os.environ.get(naming.ENV_STREAM_DEFAULTS, ""))
-    document = StreamDocument(Path(given.file).read_text(), defaults)
+    document = StreamDocument(Path(options.file).read_text(), defaults)
     in_pod = naming.ENV_POD_NAME in os.environ
     stream = document.stream if in_pod else ContinuousStream.from_yaml(document.text)
     environment: Environment | None = pod_environment(os.environ, stream)
     if environment is None:
-        if given.checkpoint is None:
+        if options.checkpoint is None:
             parser.error(
                 "--checkpoint is required outside a pod: the folder for the stream's progress"
             )
         environment = LocalEnvironment(
-            given.checkpoint,
-            given.class_path,
-            given.http_port,
-            given.termination_log,
-            secrets=given.secrets,
-            python=given.config_maps,
+            options.checkpoint,
+            options.class_path,
+            options.http_port,
+            options.termination_log,
+            secrets=options.secrets,
+            python=options.config_maps,
             pod_uid=os.environ.get(naming.ENV_POD_UID) or unknown_uid(),
         )
     return run(stream, environment, document=document)
@@ -145,7 +145,7 @@ def run(
         shutdown.request()
 
     try:
-        publish, flush, seen = _publisher(environment, on_report)
+        publish, flush, check_published = _publisher(environment, on_report)
         begun = document or StreamDocument("")
         earlier = EarlierProcesses.of(os.environ)
         waiting = _Waiting(begun.spec_hash, earlier, publish)
@@ -184,7 +184,7 @@ def run(
 
         shutdown.before_end = before_end
         if api is not None and isinstance(environment, PodEnvironment):
-            look = _look(environment, api, health, queries, right, seen)
+            look = _look(environment, api, health, queries, right, check_published)
             OrphanGuard().watch(look, end_without_pod)
         with _without_time_limit(health, side_tasks(jvm) if side_tasks else nullcontext()):
             queries.run(stop)
@@ -247,19 +247,19 @@ def _look(
     health: Health,
     queries: Queries,
     right: WriteRight,
-    seen: Callable[[str | None], None],
+    check_published: Callable[[str | None], None],
 ) -> Callable[[], Look]:
     """What the driver sees of its own pod; at the checkpoint only when the API server is no help:
     a volume may not answer.
 
-    `seen` gets the report that is on the pod.
+    `check_published` gets the report that is on the pod.
     """
     own_pod = OwnPod(api, environment.pod_name)
 
     def look() -> Look:
         answer = own_pod.ask()
         if answer is Answer.EXISTS:
-            seen(own_pod.report)
+            check_published(own_pod.report)
         doubtful = answer is Answer.UNAUTHORIZED
         return Look(
             now=time.monotonic(),
@@ -345,7 +345,7 @@ def _publisher(
         publisher.publish(report)
         notify(report)
 
-    return publish, lambda: publisher.flush(2.0), publisher.seen
+    return publish, lambda: publisher.flush(2.0), publisher.check_published
 
 
 def _end_hung(environment: Environment, jvm: Jvm, failure: Failure) -> None:

@@ -36,7 +36,7 @@ def claim(desired: Revision) -> Manifest:
     return manifest
 
 
-def claim_as_allowed(asked: Manifest, existing: Claim | None, *, begun: bool = True) -> Manifest:
+def claim_as_allowed(manifest: Manifest, existing: Claim | None, *, begun: bool = True) -> Manifest:
     """The claim to apply: of an existing claim only the size may change, and only grow.
 
     The rest of an existing claim's spec is immutable. Server-side apply would try to remove a
@@ -44,14 +44,14 @@ def claim_as_allowed(asked: Manifest, existing: Claim | None, *, begun: bool = T
     checkpoint may have commits, so that where it began is settled.
     """
     if existing is None:
-        return asked
-    asked = with_start_of(asked, existing, begun=begun)
+        return manifest
+    manifest = with_start_of(manifest, existing, begun=begun)
     kept = ("accessModes", "storageClassName")
     has = mapping(existing.manifest.get("spec"))
     spec: Manifest = {field: has[field] for field in kept if field in has}
-    sizes = (existing.requested, Claim(asked).requested)
+    sizes = (existing.requested, Claim(manifest).requested)
     spec["resources"] = {"requests": {"storage": max(sizes, key=_amount)}}
-    return {**asked, "spec": spec}
+    return {**manifest, "spec": spec}
 
 
 def without_owner(existing: Claim) -> Manifest:
@@ -83,14 +83,14 @@ def first_start(desired: Revision) -> dict[str, str]:
     return {_ANNOTATION: _hash(desired)}
 
 
-def with_start_of(asked: Manifest, existing: Object | None, *, begun: bool) -> Manifest:
+def with_start_of(manifest: Manifest, existing: Object | None, *, begun: bool) -> Manifest:
     """The manifest with the start that was settled; `begun` says that it may be."""
     start = existing.annotations.get(_ANNOTATION) if existing is not None else None
     if start is None or not begun:
-        return asked
-    meta = asked["metadata"]
+        return manifest
+    meta = manifest["metadata"]
     annotations = {**meta.get("annotations", {}), _ANNOTATION: start}
-    return {**asked, "metadata": {**meta, "annotations": annotations}}
+    return {**manifest, "metadata": {**meta, "annotations": annotations}}
 
 
 def starts_elsewhere(desired: Revision, existing: Object) -> bool:

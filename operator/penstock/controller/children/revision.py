@@ -189,19 +189,19 @@ def controller_revision_name(desired: Revision) -> str:
     return naming.revision_name(desired.name, desired.spec_hash)
 
 
-def controller_revision(desired: Revision, number: int, *, named: bool) -> Manifest:
+def controller_revision(desired: Revision, number: int, *, names_image: bool) -> Manifest:
     """A record of the document, to go back to. The kind is Kubernetes' own for such records.
 
-    Its data cannot be changed, so it holds no live fields. `named`: whether the spec itself names
-    the image.
+    Its data cannot be changed, so it holds no live fields. `names_image`: whether the spec itself
+    names the image.
     """
-    made = build_object(kinds.CONTROLLER_REVISION, desired, controller_revision_name(desired))
+    manifest = build_object(kinds.CONTROLLER_REVISION, desired, controller_revision_name(desired))
     own = {naming.LABEL_COMPONENT: naming.COMPONENT_REVISION}
-    annotations = {naming.ANNOTATION_NAMES_IMAGE: str(named).lower()}
-    labels = {**made["metadata"]["labels"], **own}
+    annotations = {naming.ANNOTATION_NAMES_IMAGE: str(names_image).lower()}
+    labels = {**manifest["metadata"]["labels"], **own}
     return {
-        **made,
-        "metadata": {**made["metadata"], "labels": labels, "annotations": annotations},
+        **manifest,
+        "metadata": {**manifest["metadata"], "labels": labels, "annotations": annotations},
         "revision": number,
         "data": {"spec": desired.spec},
     }

@@ -104,8 +104,8 @@ def skip_ids_known_to_sink(logs: Logs, used: int, query: LogShape, first: Offset
     committed = used if query.long_running else used - 1
     entry = entry.with_shuffle_partitions(query.shuffle_partitions)
     planned = dict.fromkeys(range(max(committed, 0), used + 1), entry)
-    made = {committed: done} if committed >= 0 else {}
-    return replace(logs, offsets={**kept.offsets, **planned}, commits={**kept.commits, **made})
+    added = {committed: done} if committed >= 0 else {}
+    return replace(logs, offsets={**kept.offsets, **planned}, commits={**kept.commits, **added})
 
 
 def refuse_other_records(logs: Logs) -> None:

@@ -124,7 +124,7 @@ class Generations:
             names = names_of(notes, namespace, name)
             reached = reached if names is None else later_of_both(reached, written(names))
             named, left = Beginning(reached, notes.topic_ids), LeftOut(notes.dead_letters)
-        read = source.named(named.offsets)
+        read = source.named_by_spec(named.offsets)
         return replace(named, offsets={topic: named.offsets[topic] for topic in read}), left
 
     def _offsets(self, start: StartFrom, source: SourceMonitor) -> Offsets:

@@ -130,8 +130,8 @@ class Logs:
 
     def with_repaired_offsets(self, offsets: Mapping[int, Entry], kind: RepairKind) -> Logs:
         """With these offsets, and the repairs that they are."""
-        made = (Repair(kind, f"offsets/{n}") for n in offsets)
-        return replace(self, offsets={**self.offsets, **offsets}, added=(*self.added, *made))
+        repairs = (Repair(kind, f"offsets/{n}") for n in offsets)
+        return replace(self, offsets={**self.offsets, **offsets}, added=(*self.added, *repairs))
 
 
 # A file to write, or to remove if there is no content.

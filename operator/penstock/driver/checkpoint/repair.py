@@ -127,11 +127,11 @@ def plan(
             target = _without_gap(target)
     target = with_metadata(target)
     steps = _steps(files, parsed, target, removed)
-    made = (Repair(RepairKind.IMPORTED, path) for path, _ in importing)
+    imports = (Repair(RepairKind.IMPORTED, path) for path, _ in importing)
     return RepairPlan(
         (*importing, *steps),
         target.epoch,
-        (*made, *_removals(files, parsed, steps, dict(importing)), *target.added),
+        (*imports, *_removals(files, parsed, steps, dict(importing)), *target.added),
         target.continues_after,
         first_start=is_new(files),
     )
@@ -196,8 +196,8 @@ def _without_other_partitions(logs: Logs, spec: StreamSpec) -> Logs:
 
     Spark would keep that number (OffsetSeqMetadata.setSessionConf).
     """
-    first, asked = logs.offsets.get(0), spec.checkpoint.state_partitions
-    if first is None or asked is None or first.shuffle_partitions in (None, asked):
+    first, partitions = logs.offsets.get(0), spec.checkpoint.state_partitions
+    if first is None or partitions is None or first.shuffle_partitions in (None, partitions):
         return logs
     is_planned = logs.epoch is None and logs.continues_after is None
     return replace(logs, offsets={}) if is_planned else logs
@@ -229,8 +229,8 @@ def without_plan(files: Files, stores: Collection[StateStore]) -> tuple[Step, ..
 
 def _steps(files: Files, parsed: Logs, target: Logs, removed: tuple[Step, ...]) -> tuple[Step, ...]:
     """All steps to the target; `removed` comes first."""
-    gone = dict(removed)
-    left = {path: content for path, content in files.items() if path not in gone}
+    removed_paths = dict(removed)
+    left = {path: content for path, content in files.items() if path not in removed_paths}
     return (*removed, *diff(left, parsed, target))
 
 
@@ -362,8 +362,8 @@ def with_metadata(logs: Logs) -> Logs:
     others = logs.files.values()
     if logs.metadata is not None or not others:
         return logs
-    made = f'{{"id":"{uuid.uuid5(_QUERIES, b"".join(others).hex())}"}}'.encode()
-    return replace(logs, metadata=made)
+    metadata = f'{{"id":"{uuid.uuid5(_QUERIES, b"".join(others).hex())}"}}'.encode()
+    return replace(logs, metadata=metadata)
 
 
 def _removals(
@@ -391,6 +391,6 @@ def with_offsets(logs: Logs, offsets: Mapping[int, Offsets]) -> Logs:
         n: entry.with_offsets(offsets) if n in (logs.continues_after, max(logs.offsets)) else entry
         for n, entry in logs.offsets.items()
     }
-    gone = offsets if logs.continues_after is None else ()
-    initial = {n: content for n, content in logs.initial.items() if n not in gone}
+    dropped = offsets if logs.continues_after is None else ()
+    initial = {n: content for n, content in logs.initial.items() if n not in dropped}
     return replace(logs, offsets=entries, initial=initial)

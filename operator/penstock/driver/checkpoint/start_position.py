@@ -89,7 +89,7 @@ def _of_source(
     They read other topics than those that the spec names, or that the stream is known to have read.
     """
     topics = {topic for of_read in reads.values() for topic in of_read}
-    own = {*source.named(topics), *known_ids}
+    own = {*source.named_by_spec(topics), *known_ids}
     of_source = {n: of_read for n, of_read in reads.items() if not own.isdisjoint(of_read)}
     is_one_source = all(of_read.keys() == topics for of_read in reads.values())
     return reads if not of_source and is_one_source else of_source
@@ -119,7 +119,7 @@ def _still_named(offsets: Offsets, kafka: KafkaSource, source: SourceMonitor) ->
     assigned = kafka.assign
     return {
         topic: {n: at for n, at in offsets[topic].items() if not assigned or n in assigned[topic]}
-        for topic in source.named(offsets)
+        for topic in source.named_by_spec(offsets)
     }
 
 

@@ -132,22 +132,27 @@ def starting_offsets(first: Offsets, log_ends: Offsets) -> str:
 
 
 def first_offsets(
-    asked: Mapping[str, Mapping[str, int]],
+    by_partition: Mapping[str, Mapping[str, int]],
     newest: Offsets,
     field: str = "startingOffsetsByPartition",
 ) -> Offsets:
-    """The offsets of a first start now: `asked` by partition, or else the newest.
+    """The offsets of a first start now: those `by_partition`, or else the newest.
 
-    Raises StartingOffsetsIncomplete unless `asked` names exactly the existing partitions: Spark
-    fails with an assertion error otherwise.
+    Raises StartingOffsetsIncomplete unless `by_partition` names exactly the existing partitions:
+    Spark fails with an assertion error otherwise.
     """
-    if not asked:
+    if not by_partition:
         return newest
-    given = {(topic, int(number)) for topic, numbers in asked.items() for number in numbers}
+    specified = {
+        (topic, int(number)) for topic, numbers in by_partition.items() for number in numbers
+    }
     existing = {(topic, number) for topic, ends in newest.items() for number in ends}
     wrong = [
         f"{words} {', '.join(f'{topic} {number}' for topic, number in sorted(partitions))}"
-        for words, partitions in (("does not name", existing - given), ("names", given - existing))
+        for words, partitions in (
+            ("does not name", existing - specified),
+            ("names", specified - existing),
+        )
         if partitions
     ]
     if wrong:
@@ -162,7 +167,7 @@ def first_offsets(
         )
 
     def first(topic: str, number: int, end: int) -> int:
-        offset = asked[topic][str(number)]
+        offset = by_partition[topic][str(number)]
         return end if offset == LATEST else offset
 
     return {

@@ -100,7 +100,7 @@ class SourceMonitor:
         """Asks for what a consumer group has committed."""
         return {}
 
-    def named(self, topics: Iterable[str]) -> list[str]:
+    def named_by_spec(self, topics: Iterable[str]) -> list[str]:
         """Those of these topics that the spec names, whether they exist or not."""
         return []
 
@@ -192,7 +192,7 @@ class KafkaSourceMonitor(SourceMonitor):
         """Asks for what a consumer group has committed."""
         return self._call(lambda admin: admin.committed(group))
 
-    def named(self, topics: Iterable[str]) -> list[str]:
+    def named_by_spec(self, topics: Iterable[str]) -> list[str]:
         """Those of these topics that the spec names; its pattern is matched by Java."""
         if self._source.topic_pattern is not None:
             return matching(self._jvm.gateway, self._source.topic_pattern, topics)

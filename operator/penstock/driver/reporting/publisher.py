@@ -39,7 +39,7 @@ class ReportPublisher:
         """Waits up to `seconds` until the newest report is published."""
         self._idle.wait(seconds)
 
-    def seen(self, annotation: str | None) -> None:
+    def check_published(self, annotation: str | None) -> None:
         """Publishes again if the pod has another report than this driver's last one.
 
         A report that was published since the pod was read is published twice.

@@ -430,14 +430,14 @@ def trigger_options(spec: StreamSpec) -> dict[str, str]:
     }
 
 
-def _format(spark: SparkSession, named: str) -> str:
+def _format(spark: SparkSession, name: str) -> str:
     """The data source's name in Spark; `module:Class` is a data source written in Python.
 
     (pyspark.sql.datasource; a Java class has no colon in its name.) A Python data source is
     registered under the name that it returns. Driver and executors import its class from the image.
     """
-    if ":" not in named:
-        return named
-    source = user_python.load_member(named)
+    if ":" not in name:
+        return name
+    source = user_python.load_member(name)
     spark.dataSource.register(source)
     return str(source.name())

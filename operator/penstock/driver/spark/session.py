@@ -224,10 +224,10 @@ def _state_store(spec: StreamSpec) -> dict[str, str]:
     }
 
 
-def _observability(asked: Observability) -> dict[str, str]:
-    conf = {"spark.ui.enabled": str(asked.ui).lower()}
-    if asked.event_log is not None:
-        conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": asked.event_log}
+def _observability(settings: Observability) -> dict[str, str]:
+    conf = {"spark.ui.enabled": str(settings.ui).lower()}
+    if settings.event_log is not None:
+        conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": settings.event_log}
     return conf
 
 

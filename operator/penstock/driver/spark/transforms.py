@@ -114,25 +114,25 @@ def _by_python(transform: PythonTransform, source: DataFrame, texts: Path) -> Da
 
     function = user_python.load_function(transform, texts)
     try:
-        made: Any = function(source)
+        result: Any = function(source)
     except (CapturedException, Py4JError):
         raise  # Spark's own exception
     except Exception as error:
         if any(cause.in_task for cause in read_python_chain(error)):
             raise  # it may quote what a job has read
         raise user_python.python_error(error, transform.function) from error
-    if isinstance(made, StreamingQuery):  # it may have ended already
+    if isinstance(result, StreamingQuery):  # it may have ended already
         raise _starts_a_query("PythonFailed", transform.function)
-    if not isinstance(made, DataFrame) or not made.isStreaming:
+    if not isinstance(result, DataFrame) or not result.isStreaming:
         raise DriverError(
             Failure(
                 "PythonFailed",
                 f"{transform.function} must return a streaming DataFrame made of the one that it "
-                f"gets, not {type(made).__name__}.",
+                f"gets, not {type(result).__name__}.",
                 permanent=True,
             )
         )
-    return made
+    return result
 
 
 def _by_java(transform: JavaTransform, source: DataFrame) -> DataFrame:
@@ -148,7 +148,7 @@ def _by_java(transform: JavaTransform, source: DataFrame) -> DataFrame:
     spark = source.sparkSession
     function = _java_instance(spark._jvm, spark._sc._gateway, transform.class_name)
     try:
-        made: Any = function.apply(source._jdf)
+        result: Any = function.apply(source._jdf)
     except Py4JJavaError as error:  # Spark's AnalysisException is a CapturedException, not this
         thrown = error.java_exception
         if thrown.getClass().getName().startswith("org.apache."):
@@ -156,11 +156,11 @@ def _by_java(transform: JavaTransform, source: DataFrame) -> DataFrame:
         if any(cause.in_task for cause in read_chain(thrown)):
             raise  # it may quote what a job has read
         raise _java_error(transform.class_name, thrown) from error
-    if not _is_dataset(spark._jvm, made) or not made.isStreaming():
+    if not _is_dataset(spark._jvm, result) or not result.isStreaming():
         raise _java_failure(
             f"{transform.class_name} must return a streaming Dataset made of the one that it gets"
         )
-    return DataFrame(made.toDF(), spark)
+    return DataFrame(result.toDF(), spark)
 
 
 def _java_instance(jvm: Any, gateway: Any, name: str) -> Any:

@@ -309,7 +309,7 @@ class QueryRuntime:
             self._repair_plans.append(repair)
             log_event(
                 "the checkpoint was repaired",
-                repairs=[f"{made.kind} {made.path}" for made in repair.repairs],
+                repairs=[f"{it.kind} {it.path}" for it in repair.repairs],
                 deleted=list(repair.delete),
                 written=list(repair.write),
                 epoch=repair.epoch,

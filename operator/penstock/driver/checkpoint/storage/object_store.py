@@ -145,9 +145,9 @@ class ObjectStoreCheckpoints:
             for path in paths
             if path in self._known and self._known[path][0] == etags.get(path)
         }
-        asked = [path for path in paths if path not in known]
-        answers = self.call("read", asked) if asked else []
-        read = {path: answers[n] for n, path in enumerate(asked)}
+        to_read = [path for path in paths if path not in known]
+        answers = self.call("read", to_read) if to_read else []
+        read = {path: answers[n] for n, path in enumerate(to_read)}
         contents = known | {
             path: bytes(content) for path, content in read.items() if content is not None
         }

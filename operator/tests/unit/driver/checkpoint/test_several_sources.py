@@ -171,7 +171,7 @@ class Source(SourceMonitor):
             {topic: {0: 99} for topic in self._topics},
         )
 
-    def named(self, topics: Iterable[str]) -> list[str]:
+    def named_by_spec(self, topics: Iterable[str]) -> list[str]:
         return [topic for topic in topics if topic in self._topics]
 
 

@@ -241,7 +241,7 @@ class OneTopic(SourceMonitor):
     def fetch_log_ends(self) -> Offsets:
         return self.now.log_ends
 
-    def named(self, topics: Iterable[str]) -> list[str]:
+    def named_by_spec(self, topics: Iterable[str]) -> list[str]:
         return [topic for topic in topics if topic != "no longer named"]
 
 

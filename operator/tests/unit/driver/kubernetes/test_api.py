@@ -212,5 +212,5 @@ def test_a_report_that_somebody_has_changed_is_published_again(
     publisher.flush(30)
     for on_pod, again in ((as_annotation(report), False), (changed, True)):
         api.patched.clear()
-        publisher.seen(on_pod)
+        publisher.check_published(on_pod)
         assert api.patched.wait(30 if again else 0.3) is again

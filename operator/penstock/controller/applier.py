@@ -196,14 +196,14 @@ class Applier:
         else:
             sent = manifest
             await self._refuse_others(manifest)
-        left = await self._api.apply(sent, force=observed is not None)
+        stored = await self._api.apply(sent, force=observed is not None)
         known = self._objects.setdefault(key, {})
-        uid, applied = Object(left).uid, applied_hash(manifest)
+        uid, applied = Object(stored).uid, applied_hash(manifest)
         entry = known.get(uid)
         if entry is None or entry.applied != applied:
-            known[uid] = _Object(applied, _content(left), Contest(self._now))
+            known[uid] = _Object(applied, _content(stored), Contest(self._now))
             return
-        entry.content = _content(left)
+        entry.content = _content(stored)
         if observed is not None and _content(observed.manifest) != entry.content:
             # It had been changed by another client, and was restored.
             entry.contest.undone()

@@ -143,9 +143,9 @@ def _should_delete_finished_driver(situation: Situation) -> bool:
         return False
     if pod is None or pod.terminating or (owner is not None and owner.has_finished):
         return True
-    left = situation.until_driver_deleted(situation.stream.status)
+    remaining = situation.until_driver_deleted(situation.stream.status)
     runs_again = pod.report is None or pod.report.state is not QueryState.COMPLETED
-    return runs_again or (left is not None and left <= timedelta(0))
+    return runs_again or (remaining is not None and remaining <= timedelta(0))
 
 
 def _is_due(manifest: Manifest, situation: Situation) -> bool:

@@ -41,15 +41,15 @@ def not_accepted_by_driver(situation: Situation) -> NotApplied | None:
         verdict = _known_refusal(stream)
     if verdict is not None:
         return None if verdict.refusal is None else _refused(verdict)
-    left = stream.spec_edited + ANSWER_WITHIN - situation.now
-    if left <= timedelta(0) or pod is None or report is None or not _is_healthy(pod, report):
+    remaining = stream.spec_edited + ANSWER_WITHIN - situation.now
+    if remaining <= timedelta(0) or pod is None or report is None or not _is_healthy(pod, report):
         return None
     return NotApplied(
         "JudgingEdit",
         "The running driver asks Spark whether it accepts the edited spec, before anything is "
         "replaced",
         retried=True,
-        retry_in=min(left, ANSWER_WITHIN),
+        retry_in=min(remaining, ANSWER_WITHIN),
     )
 
 

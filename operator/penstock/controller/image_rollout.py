@@ -198,17 +198,17 @@ class ImageRollout:
                 at_work[key.namespace] += 1
             elif stream.until is not None:
                 overdue += not stream.was_ready
-        left = self._may_fail(ready) - len(failed)
-        self._stop(failed if left <= 0 else ())
+        remaining = self._may_fail(ready) - len(failed)
+        self._stop(failed if remaining <= 0 else ())
         busy[False] += 0 if ready else overdue
-        room = max(0, min(self._max_unavailable, left) - busy[True])
-        others = max(0, self._max_unavailable - busy[False]) if left > 0 else 0
+        room = max(0, min(self._max_unavailable, remaining) - busy[True])
+        others = max(0, self._max_unavailable - busy[False]) if remaining > 0 else 0
         self._turns = [
             *_in_turn(waiting[True], at_work, room),
             *_in_turn(waiting[False], at_work, others),
         ]
         self._room = max(0, room - len(self._turns))
-        self._places = self._room if left <= 0 or not ready else inf
+        self._places = self._room if remaining <= 0 or not ready else inf
         is_idle = not (busy[True] or self._turns)
         self._retried = _due_for_retry(failed, now) if is_idle else None
         for key in (*self._turns, *filter(None, (self._retried,))):

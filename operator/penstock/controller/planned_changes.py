@@ -214,10 +214,10 @@ def _next_look(situation: Situation, outcome: Outcome, status: StreamStatus) -> 
         look = min(look, max(_REQUEUE_UNWATCHED, waited / 2))
     if outcome.not_applied is not None and outcome.not_applied.retry_in is not None:
         look = min(look, outcome.not_applied.retry_in)
-    left = situation.until_driver_deleted(status)
+    remaining = situation.until_driver_deleted(status)
     is_new = status.completion_time != before.completion_time
-    if left is not None and (left > timedelta(0) or is_new):
-        look = min(look, left if left < _REQUEUE_EXACT else left * 2 / 3)
+    if remaining is not None and (remaining > timedelta(0) or is_new):
+        look = min(look, remaining if remaining < _REQUEUE_EXACT else remaining * 2 / 3)
     return look
 
 

@@ -392,15 +392,15 @@ class Reconciler:
         await self._create_events(key, stream, planned)
         shown = planned.status
         if planned.status_manifest is not None:
-            left, shown = await self._write_status(key, stream, planned)
-            self._cache.wrote(left)
+            stored, shown = await self._write_status(key, stream, planned)
+            self._cache.wrote(stored)
             if planned.status is not None and planned.status.rollout != stream.status.rollout:
                 self._images.count()
             if written is None:
                 written = _Written("", Contest(self._now))
             elif written.content != content_hash(raw.get("status")):
                 written.contest.undone()
-            content = content_hash(left.get("status"))
+            content = content_hash(stored.get("status"))
             self._known[key].written = replace(written, content=content)
         if shown is not None:
             self._metrics.show(key, shown, stream.commit_interval)
@@ -444,8 +444,8 @@ class Reconciler:
                 raise
             log.error("%s: the API server refused the status: %s", key, error)
             least = least_status(stream, planned.status, error.message)
-            left = await self._api.apply_status(status_manifest(stream, least))
-            return left, planned.status.model_copy(update={"conditions": least.conditions})
+            stored = await self._api.apply_status(status_manifest(stream, least))
+            return stored, planned.status.model_copy(update={"conditions": least.conditions})
 
     async def _report(self, key: Key, raw: Manifest, error: Exception) -> None:
         """Writes into the status that the stream could not be reconciled."""

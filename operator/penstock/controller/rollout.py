@@ -62,10 +62,10 @@ def is_newly_ready(situation: Situation) -> bool:
     known = rollout.last_ready_revision if rollout is not None else None
     if pod.spec_hash != desired.spec_hash or known == desired.spec_hash or not pod.ready:
         return False
-    report, left = pod.report, _until_ready_for_long(stream, situation.now)
+    report, remaining = pod.report, _until_ready_for_long(stream, situation.now)
     if report.state is QueryState.COMPLETED:
         return True
-    return report.state is QueryState.RUNNING and (report.proved or left == timedelta(0))
+    return report.state is QueryState.RUNNING and (report.proved or remaining == timedelta(0))
 
 
 def _until_ready_for_long(stream: ObservedStream, now: datetime) -> timedelta:

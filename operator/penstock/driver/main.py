@@ -125,9 +125,9 @@ def run(
     health, metrics = Health(), metrics or Metrics()
     _serve_pages(environment, health, metrics)
     stop = stop or threading.Event()
-    right = WriteRight(stream, environment)
+    write_right = WriteRight(stream, environment)
     try:
-        inherited = right.acquire_on_volume()
+        inherited = write_right.acquire_on_volume()
     except DriverError as error:
         return _exit_with(environment, error.failure)
     jvm = _launch(stream, environment, inherited)
@@ -150,12 +150,12 @@ def run(
         earlier = EarlierProcesses.of(os.environ)
         waiting = _Waiting(begun.spec_hash, earlier, publish)
         limit, health.iteration_timeout = health.iteration_timeout, math.inf
-        may_write = right.acquire_in_store(jvm, stop, waiting)
+        may_write = write_right.acquire_in_store(jvm, stop, waiting)
         health.last_iteration_at, health.iteration_timeout = time.monotonic(), limit
         if not may_write:
             jvm.end()
             return exit_code
-        shutdown.before_end = right.release_in_store
+        shutdown.before_end = write_right.release_in_store
         api = (
             Api.in_cluster(environment.api_server, environment.namespace)
             if isinstance(environment, PodEnvironment)
@@ -180,16 +180,16 @@ def run(
 
         def before_end() -> None:
             queries.note_clean_stop()
-            right.release_in_store()
+            write_right.release_in_store()
 
         shutdown.before_end = before_end
         if api is not None and isinstance(environment, PodEnvironment):
-            look = _look(environment, api, health, queries, right, check_published)
+            look = _look(environment, api, health, queries, write_right, check_published)
             OrphanGuard().watch(look, end_without_pod)
         with _without_time_limit(health, side_tasks(jvm) if side_tasks else nullcontext()):
             queries.run(stop)
         flush()
-        right.release_in_store()
+        write_right.release_in_store()
         guard.set()
         shutdown.close()  # nothing is left to lose, and the JVM's end has its own limit
         jvm.end()
@@ -204,7 +204,7 @@ def run(
             return failed(gone or classify_exception(error))
     finally:
         shutdown.close()
-        right.release_on_volume()
+        write_right.release_on_volume()
     return exit_code
 
 
@@ -246,7 +246,7 @@ def _look(
     api: Api,
     health: Health,
     queries: Queries,
-    right: WriteRight,
+    write_right: WriteRight,
     check_published: Callable[[str | None], None],
 ) -> Callable[[], Look]:
     """What the driver sees of its own pod; at the checkpoint only when the API server is no help:
@@ -266,7 +266,7 @@ def _look(
             answer=answer,
             token=api.token(),
             probed_at=health.probed_at,
-            successor_waits=doubtful and right.is_awaited(),
+            successor_waits=doubtful and write_right.is_awaited(),
             needs_executors=queries.needs_executors,
         )
 

@@ -59,15 +59,17 @@ def check(
     allowed: PodSecurity = PodSecurity.RESTRICTED,
 ) -> ValidationReport:
     """What is wrong in a file, and how much of it was judged."""
-    findings, invalid, left = [*loaded.findings], 0, 0
+    findings, invalid, left_to_spark = [*loaded.findings], 0, 0
     for document in loaded.streams:
         of_stream = list(check_document(document, analyzer, allowed=allowed))
         invalid += any(finding.severity == "error" for finding in of_stream)
-        left += analyzer is None and _has_sql(document.content)
+        left_to_spark += analyzer is None and _has_sql(document.content)
         findings += of_stream
     findings.sort(key=lambda finding: (finding.line, finding.column))
     valid, unreadable = len(loaded.streams) - invalid, len(loaded.findings)
-    return ValidationReport(tuple(findings), valid, invalid, loaded.skipped, unreadable, left)
+    return ValidationReport(
+        tuple(findings), valid, invalid, loaded.skipped, unreadable, left_to_spark
+    )
 
 
 def _has_sql(content: dict[str, Any]) -> bool:

@@ -350,13 +350,13 @@ def with_connection(client: AnyClient, shared: KafkaConnection | None) -> AnyCli
     own = {*client.options, *client.secret_options}
     options = {**_without(own, shared.options), **client.options}
     secret_options = {**_without(own, shared.secret_options), **client.secret_options}
-    for field, merged, most in (
+    for field, merged, limit in (
         ("options", options, MAX_OPTIONS),
         ("secretOptions", secret_options, MAX_SECRET_OPTIONS),
     ):
-        if len(merged) > most:
+        if len(merged) > limit:
             raise ValueError(
-                f"{field} of spec.kafka and of a source or sink are more than {most} together: "
+                f"{field} of spec.kafka and of a source or sink are more than {limit} together: "
                 "remove some"
             )
     return client.model_copy(

@@ -202,8 +202,8 @@ def _failure(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
         ago = age(failure.time, facts.now)
         yield "last failure", f"{ago} ago: {failure.reason}: {printable(failure.message)}"
     if retry is not None:
-        left = retry - facts.now
-        when = f"in {span(left)}" if left > timedelta(0) else "now"
+        remaining = retry - facts.now
+        when = f"in {span(remaining)}" if remaining > timedelta(0) else "now"
         yield "next attempt", f"{when}, at {clock(retry)}"
 
 

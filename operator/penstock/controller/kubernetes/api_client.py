@@ -177,10 +177,10 @@ class KubernetesApiClient:
         more, limit = "", _FIRST_PAGE
         while True:
             asked = {**query, "limit": str(limit), "continue": more}
-            most = _PAGE_BYTES if limit > 1 else None
+            max_bytes = _PAGE_BYTES if limit > 1 else None
             try:
                 answer, size = await self._send_sized(
-                    "list", kind.plural, kind.path(namespace), query=asked, most=most
+                    "list", kind.plural, kind.path(namespace), query=asked, max_bytes=max_bytes
                 )
             except _AnswerTooLarge:
                 limit = max(1, limit // 8)
@@ -296,15 +296,17 @@ class KubernetesApiClient:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         content: str = "application/json",
-        most: int | None = None,
+        max_bytes: int | None = None,
     ) -> tuple[Manifest, int]:
-        """An answer, and its size in bytes. Raises _AnswerTooLarge above `most`."""
+        """An answer, and its size in bytes. Raises _AnswerTooLarge above `max_bytes`."""
         started, code = time.perf_counter(), 0
         async with self._slots:
             if verb not in _READS and not self._may_write():
                 raise ApiError(0, "NotLeader", "another operator may have taken over")
             try:
-                data, code = await self._request(_METHODS[verb], path, query, body, content, most)
+                data, code = await self._request(
+                    _METHODS[verb], path, query, body, content, max_bytes
+                )
                 return rest_api.parse(data), len(data)
             except ApiError as error:
                 code = error.code
@@ -319,7 +321,7 @@ class KubernetesApiClient:
         query: Mapping[str, str] | None,
         body: Mapping[str, Any] | None,
         content: str,
-        most: int | None,
+        max_bytes: int | None,
     ) -> tuple[bytes, int]:
         """The answer and its HTTP status."""
         response = await self._open(method, path, query, body, content)
@@ -327,7 +329,7 @@ class KubernetesApiClient:
         try:
             async for chunk in response.response.content.iter_any():
                 data += chunk
-                if most is not None and len(data) > most:
+                if max_bytes is not None and len(data) > max_bytes:
                     response.response.close()
                     raise _AnswerTooLarge
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

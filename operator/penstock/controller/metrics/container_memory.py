@@ -58,5 +58,5 @@ class ContainerMemory(Collector):
         used = self._root / files.used
         entries = used.with_name("memory.stat").read_text().splitlines()
         inactive = dict(entry.split(" ", 1) for entry in entries)[files.inactive]
-        most = int((self._root / files.limit).read_text())
-        return most, max(0, int(used.read_text()) - int(inactive))
+        limit = int((self._root / files.limit).read_text())
+        return limit, max(0, int(used.read_text()) - int(inactive))

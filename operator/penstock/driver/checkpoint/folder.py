@@ -96,7 +96,7 @@ class CheckpointFolder:
             files, partitions = self._read(), list(self._partitions_of_state())
             stores = self._state_stores(partitions)
             plan = self._plan(files, spec, notes, stores)
-            self._remove_left(files, partitions)
+            self._remove_leftover_partitions(files, partitions)
             self.files.check_writable(_WRITE_TEST)
             self._execute(plan.steps)
             if plan.epoch is None and plan.continues_after is None:
@@ -110,7 +110,7 @@ class CheckpointFolder:
             if error.failure.reason != CHECKPOINT_FULL:
                 raise
             with self.files.errors():  # by partitions that no batch has
-                self._remove_left(self._read(), list(self._partitions_of_state()))
+                self._remove_leftover_partitions(self._read(), list(self._partitions_of_state()))
             self.write_probe.check()
 
     def _state_stores(self, partitions: Iterable[str]) -> list[StateStore]:
@@ -124,18 +124,18 @@ class CheckpointFolder:
                 stores.append(StateStore(path, names))
         return stores
 
-    def _remove_left(self, files: Files, partitions: Iterable[str]) -> None:
+    def _remove_leftover_partitions(self, files: Files, partitions: Iterable[str]) -> None:
         """Removes partitions of the state that no batch has, or has any more.
 
         A repartition leaves them, one that was interrupted too, and Spark cleans only what it has
         loaded (RocksDBFileManager.deleteOldVersions). What takes long is left to the next start.
         """
-        most = Logs.read(files).most_partitions
-        if most is None:
+        partition_count = Logs.read(files).most_partitions
+        if partition_count is None:
             return
         until = time.monotonic() + _REMOVING_SECONDS
         for partition in partitions:
-            if int(partition.rpartition("/")[2]) >= most:
+            if int(partition.rpartition("/")[2]) >= partition_count:
                 if time.monotonic() > until:
                     return
                 self.files.remove_folder(partition)

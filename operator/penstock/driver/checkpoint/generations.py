@@ -70,7 +70,7 @@ class Generations:
         if is_known and not is_moving:
             return None
         try:
-            named, left = self._named(start, source, namespace, name, written)
+            named, left_out = self._named(start, source, namespace, name, written)
         except DriverError as error:
             if is_known and error.failure.reason == _START_POSITION_UNKNOWN:
                 return None
@@ -79,7 +79,7 @@ class Generations:
             named = stored.updated(named, source.view.topic_ids, moves=is_moving)
             if stored.includes(named):
                 return None
-            left = left.joined(LeftOut(notes.dead_letters))
+            left_out = left_out.joined(LeftOut(notes.dead_letters))
         else:
             notes = notes.without_transactions()
         if repair.continues_after is None:
@@ -93,7 +93,7 @@ class Generations:
                 start_from=asked,
                 first_offsets=named.offsets,
                 topic_ids=named.topic_ids,
-                dead_letters=left.letters,
+                dead_letters=left_out.letters,
             )
         )
         return None
@@ -116,16 +116,16 @@ class Generations:
     ) -> tuple[Beginning, LeftOut]:
         """Where the spec says that the generation begins, and the records left out until then."""
         if start.generation is None:
-            named, left = Beginning(self._offsets(start, source), {}), LeftOut()
+            named, left_out = Beginning(self._offsets(start, source), {}), LeftOut()
         else:
             earlier = self._folder(start.generation)
             reached = self._reached(earlier)
             notes = earlier.notes.read()
             names = names_of(notes, namespace, name)
             reached = reached if names is None else later_of_both(reached, written(names))
-            named, left = Beginning(reached, notes.topic_ids), LeftOut(notes.dead_letters)
+            named, left_out = Beginning(reached, notes.topic_ids), LeftOut(notes.dead_letters)
         read = source.named_by_spec(named.offsets)
-        return replace(named, offsets={topic: named.offsets[topic] for topic in read}), left
+        return replace(named, offsets={topic: named.offsets[topic] for topic in read}), left_out
 
     def _offsets(self, start: StartFrom, source: SourceMonitor) -> Offsets:
         """What a start names in Kafka."""

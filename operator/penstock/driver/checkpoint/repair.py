@@ -230,8 +230,8 @@ def without_plan(files: Files, stores: Collection[StateStore]) -> tuple[Step, ..
 def _steps(files: Files, parsed: Logs, target: Logs, removed: tuple[Step, ...]) -> tuple[Step, ...]:
     """All steps to the target; `removed` comes first."""
     removed_paths = dict(removed)
-    left = {path: content for path, content in files.items() if path not in removed_paths}
-    return (*removed, *diff(left, parsed, target))
+    remaining = {path: content for path, content in files.items() if path not in removed_paths}
+    return (*removed, *diff(remaining, parsed, target))
 
 
 def _has_later_state(stores: Collection[StateStore], target: Logs) -> bool:

@@ -69,11 +69,13 @@ def check_for_data_loss(
         folder.replace_offsets(dict.fromkeys(reads, offsets))
     elif repair.continues_after is not None:
         merge = later_of_both if begins_anew else latest
-        right = {n: read_on(of_read, merge)[1] for n, of_read in reads.items()}
-        changes = right != reads or data_loss.is_new_and_begins_late(offsets, now)
-        if changes or _is_held(folder.planned_ends(), right, now):
-            right = {n: data_loss.of_all_partitions(of_read, now) for n, of_read in right.items()}
-            folder.replace_offsets(right)
+        corrected = {n: read_on(of_read, merge)[1] for n, of_read in reads.items()}
+        changes = corrected != reads or data_loss.is_new_and_begins_late(offsets, now)
+        if changes or _is_held(folder.planned_ends(), corrected, now):
+            corrected = {
+                n: data_loss.of_all_partitions(of_read, now) for n, of_read in corrected.items()
+            }
+            folder.replace_offsets(corrected)
     # Last: while the ids are the old ones, a topic that was created again is found again.
     noted = noted.without_transactions() if begins_anew else noted
     if noted != notes:

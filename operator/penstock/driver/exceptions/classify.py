@@ -265,8 +265,8 @@ def _sentences(message: str, advice: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    most = _MAX_MESSAGE_CHARACTERS
-    return text if len(text) <= most else f"{text[:most]}..."
+    max_length = _MAX_MESSAGE_CHARACTERS
+    return text if len(text) <= max_length else f"{text[:max_length]}..."
 
 
 def _camel(name: str) -> str:

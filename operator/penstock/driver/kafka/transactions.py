@@ -91,12 +91,12 @@ def epoch_problem(spec: StreamSpec, longest_ms: int = DEFAULT_LONGEST_MS) -> str
         return None
     interval = spec.trigger.continuous.checkpoint_interval
     told = told_timeout(spec.sink.kafka.options)
-    most = longest_ms if told is None else told
-    if milliseconds(interval) < most:
+    limit_ms = longest_ms if told is None else told
+    if milliseconds(interval) < limit_ms:
         return None
     return (
         "A function in Python reads ahead of what it has returned, so its transaction is open for "
-        f"the whole epoch ({interval}), and Kafka aborts it after {most // 1000} s: set a "
+        f"the whole epoch ({interval}), and Kafka aborts it after {limit_ms // 1000} s: set a "
         f"shorter trigger.continuous.checkpointInterval, or {_TIMEOUT} in sink.kafka.options, up "
         "to the brokers' transaction.max.timeout.ms."
     )

@@ -20,16 +20,16 @@ def fields_of(frame: DataFrame) -> frozenset[SchemaField]:
     jvm: Any = frame.sparkSession._jvm
     pattern = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.JSON_TO_STRUCT()
     java: Any = frame._jdf
-    left = [java.queryExecution().analyzed()]
+    pending = [java.queryExecution().analyzed()]
     fields: set[SchemaField] = set()
-    while left:
-        node = left.pop()
+    while pending:
+        node = pending.pop()
         if not node.containsPattern(pattern):
             continue
         if node.getClass().getSimpleName() == "JsonToStructs":
             field = {"name": "", "type": json.loads(node.schema().json()), "nullable": True}
             fields |= set(_fields(StructType.fromJson({"fields": [{**field, "metadata": {}}]})))
-        left += [*_sequence(node.children()), *_expressions(node)]
+        pending += [*_sequence(node.children()), *_expressions(node)]
     return frozenset(field for field in fields if field.name)
 
 

@@ -317,12 +317,12 @@ def _reads(frame: DataFrame) -> list[Any]:
 def _operators(frame: DataFrame) -> Iterator[Any]:
     """The operators of the analyzed plan."""
     java: Any = frame._jdf
-    left = [java.queryExecution().analyzed()]
-    while left:
-        operator = left.pop()
+    pending = [java.queryExecution().analyzed()]
+    while pending:
+        operator = pending.pop()
         yield operator
         children = operator.children()
-        left += [children.apply(i) for i in range(children.length())]
+        pending += [children.apply(i) for i in range(children.length())]
 
 
 def _keeps_state(operator: Any) -> bool:

@@ -131,9 +131,9 @@ def _wrong_values(options: Mapping[str, str]) -> Iterator[Problem]:
 def _expected(key: str, value: str) -> str | None:
     """What an option takes, if that is something else."""
     if key in _NUMBERS:
-        least, most = _NUMBERS[key]
+        least, greatest = _NUMBERS[key]
         text = value.strip() if key == "startingtimestamp" else value
-        if not _INTEGER.fullmatch(text) or not least <= int(text) <= most:
+        if not _INTEGER.fullmatch(text) or not least <= int(text) <= greatest:
             no_limit = ": remove it for no limit" if key == "maxoffsetspertrigger" else ""
             return f"an integer of {least} or more{no_limit}"
     elif key in _WORDS and value.lower() not in _WORDS[key]:

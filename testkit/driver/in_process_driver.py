@@ -18,7 +18,7 @@ from penstock.driver.context import DriverContext
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
-from penstock.driver.kubernetes.followed_stream import FollowedStream, Live
+from penstock.driver.kubernetes.followed_stream import FollowedStream, LiveFields
 from penstock.driver.loop import DriverOutput, Loop
 from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.supervision.query_runtime import QueryRuntime
@@ -46,7 +46,7 @@ class InProcessDriver:
         self.reports: list[DriverReport] = []
         output = DriverOutput(publish=self.reports.append)
         self.health, self.metrics = output.health, output.metrics
-        followed = followed or FollowedStream(Live.of(stream.spec))
+        followed = followed or FollowedStream(LiveFields.of(stream.spec))
         context = DriverContext.of(stream, environment, jvm, followed, api)
         self.runtime = QueryRuntime(stream, context)
         generation = context.checkpoints.generation(stream.spec.checkpoint.generation)

@@ -230,8 +230,8 @@ class Loop:
     def _observe(self) -> Observation:
         if self._jvm.exit_failure is not None:
             raise DriverMustExit(self._jvm.exit_failure)
-        unread = frozenset() if self._sampler is None else self._sampler.unread
-        observation = self._runtime.observe(unread)
+        behind = frozenset() if self._sampler is None else self._sampler.positions_behind
+        observation = self._runtime.observe(behind)
         self._observe_commits()
         self._warning = self._runtime.take_warning()
         return observation

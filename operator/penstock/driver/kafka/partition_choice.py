@@ -55,9 +55,7 @@ def choose(
         # Its tasks take turns, so fewer cores only make it slower.
         fewer = Size(count, needed.max_executors, spec.executor.cores)
         slower = f"The query runs with {fewer.cores} cores for {count} partitions: {needed}."
-        return ChosenPartitions(
-            by_topic, fewer, warning=Failure(TOO_FEW_EXECUTORS_ALLOWED, slower)
-        )
+        return ChosenPartitions(by_topic, fewer, warning=Failure(TOO_FEW_EXECUTORS_ALLOWED, slower))
     known = {
         topic: common
         for topic, numbers in (by_topic or {}).items()

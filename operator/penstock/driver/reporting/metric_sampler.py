@@ -80,7 +80,7 @@ class Sampler:
             jvm, spec.source.kafka, secrets, partial(metrics.observe_fetch, "source")
         )
         self._ages = RecordAges()
-        self.unread: frozenset[Position] = frozenset()
+        self.positions_behind: frozenset[Position] = frozenset()
         """Committed offsets after which there is a record, at the last measurement of the lag."""
         self._sampled: OffsetRange | None = None
         self._sink = _Reader(jvm, spec.sink.kafka, secrets, partial(metrics.observe_fetch, "sink"))
@@ -182,7 +182,7 @@ class Sampler:
 
     def _set_age(self, seconds: float | None) -> None:
         self._metrics.set_lag_seconds(seconds)
-        self.unread = frozenset() if seconds is None else self._ages.unread
+        self.positions_behind = frozenset() if seconds is None else self._ages.positions_behind
 
     def _sample_sink(self) -> None:
         offset_range, latency = self._runtime.offset_range, self._sink_latency

@@ -42,7 +42,7 @@ class RecordAges:
         """At the last measurement."""
 
     @property
-    def unread(self) -> frozenset[Position]:
+    def positions_behind(self) -> frozenset[Position]:
         """The committed offsets at or after which the last measurement knew of a record."""
         return frozenset(
             Position(topic, number, known.committed)
@@ -67,7 +67,7 @@ class RecordAges:
             },
         )
         earlier, self._committed = self._committed, committed
-        unread = [place for place in behind if place not in self._known]
+        unknown = [place for place in behind if place not in self._known]
 
         def order(place: tuple[str, int]) -> tuple[bool, int]:
             topic, number = place
@@ -75,7 +75,7 @@ class RecordAges:
             has_moved = topic not in earlier or earlier[topic].get(number) != offset
             return has_moved, -behind[place]
 
-        for topic, number in sorted(unread, key=order)[:MAX_READS]:
+        for topic, number in sorted(unknown, key=order)[:MAX_READS]:
             first, end = committed.get(topic, {}).get(number, 0), newest[topic][number]
             record = read(topic, number, first)
             timestamp = record.timestamp if record is not None else None

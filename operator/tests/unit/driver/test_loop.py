@@ -17,7 +17,7 @@ from penstock.driver.context import DriverContext
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
-from penstock.driver.kubernetes.followed_stream import Live
+from penstock.driver.kubernetes.followed_stream import LiveFields
 from penstock.driver.loop import DriverOutput, Loop
 from penstock.driver.supervision.history import History, NotedHistory
 from penstock.driver.supervision.next_action import Action
@@ -117,7 +117,7 @@ def test_the_running_loop_takes_the_limits_that_the_spec_has_now(
     loop = Loop(runtime, RestartPolicy(1.0), "hash", DriverOutput())
     while limits:
         restart = Restart(maxAttempts=limits[0], stableAfter="9s")
-        runtime.context.followed.live = Live(restart=restart)
+        runtime.context.followed.live = LiveFields(restart=restart)
         loop._iterate(found if limits[0] != 3 else None)
         seen.append(type(loop._state.phase).__name__)
         limits.pop(0)

@@ -93,14 +93,14 @@ def test_a_quiet_stuck_partition_is_found_among_many_busy_ones() -> None:
         newest = {"in": {**dict.fromkeys(range(busy), 100 * turn + 90), busy: 6}}
         age = ages.measure(committed, newest, broker.read, NOW)
     assert age == 500.0
-    assert ("in", busy, 5) in ages.unread
+    assert ("in", busy, 5) in ages.positions_behind
 
 
-def test_partitions_with_a_record_after_the_committed_offset_are_unread() -> None:
+def test_partitions_with_a_record_after_the_committed_offset_are_behind() -> None:
     broker, ages = Broker(), RecordAges()
     broker.empty = {2}
     committed, newest = {"in": {0: 5, 1: 6, 2: 7}}, {"in": {0: 5, 1: 9, 2: 8}}
     ages.measure(committed, newest, broker.read, NOW)
-    assert ages.unread == {("in", 1, 6)}
+    assert ages.positions_behind == {("in", 1, 6)}
     ages.measure({"in": {0: 5, 1: 9, 2: 7}}, newest, broker.read, NOW)
-    assert ages.unread == frozenset()
+    assert ages.positions_behind == frozenset()

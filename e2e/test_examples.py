@@ -1,8 +1,9 @@
 """The shipped examples on the real cluster, with real records.
 
-operator/tests/integration/driver/test_examples.py runs each of them on one machine. These tests
-cover what needs a cluster: executors in pods for state (they share the checkpoint's volume), and in
-`make test-all` for real-time mode and Python, the images of examples, and a Service as the source.
+operator/tests/integration/driver/spark/test_examples.py runs each of them on one machine. These
+tests cover what needs a cluster: executors in pods for state (they share the checkpoint's volume),
+and in `make test-all` for real-time mode and Python, the images of examples, and a Service as the
+source.
 
 The examples run a few at a time, since a start mostly waits.
 """
@@ -186,7 +187,8 @@ RUNS: dict[str, Callable[[Runs, str], None]] = {
 }
 
 
-# The others repeat on the cluster what integration/driver/test_examples.py shows on one machine.
+# The others repeat on the cluster what integration/driver/spark/test_examples.py shows on one
+# machine.
 EVERY_CHANGE = {"fast-cars-aggregated"}
 NAMES = [
     pytest.param(name, marks=[] if name in EVERY_CHANGE else pytest.mark.full) for name in RUNS

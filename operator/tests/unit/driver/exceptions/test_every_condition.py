@@ -2,7 +2,7 @@
 
 Status, events, the driver's log lines and the metrics' labels are made of the failure's reason and
 message, and of nothing else of an exception. Those of the Kafka connector:
-integration/driver/test_spark_error_conditions.py.
+integration/driver/spark/test_spark_error_conditions.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every error condition that Spark ships has a verdict.
 
-Those of the Kafka connector: integration/driver/test_spark_error_conditions.py.
+Those of the Kafka connector: integration/driver/spark/test_spark_error_conditions.py.
 """
 
 from __future__ import annotations

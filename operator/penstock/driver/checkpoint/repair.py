@@ -12,20 +12,7 @@ The micro-batch engine writes `offsets/N` after batch N - 1, and a restart runs 
 the same offsets, so these are kept. The real-time engine writes `offsets/N` when batch N is done,
 right before its commit. Its start removes all offsets after the newest commit, also if there is
 none (MicroBatchExecution.initializeExecution calls offsetLog.purgeAfter): without commits it would
-begin anew. So it gets a commit for every batch that is known to be done, as the continuous engine
-does.
-
-"Any query can be restarted with any trigger" (Structured Streaming, "Continuous Processing") holds
-for Kafka, whose offsets are the same in every mode, after two repairs (measured with Spark 4.2):
-
-- The continuous engine leaves the line of metadata in offsets/N empty, and the micro-batch engine
-  then fails with a NullPointerException because it finds no watermark (populateStartOffsets).
-- Async progress tracking leaves gaps in offsets/N. Without it, a start needs the predecessor of the
-  newest offsets/N ("batch N-1 doesn't exist").
-
-Rate and socket have other offsets for each engine, so such a switch is refused. So is one to the
-continuous engine, which ignores state. (Whether another query in batches would drop it shows when
-it is planned: spark/query.py.)
+begin anew, which is refused.
 """
 
 from __future__ import annotations
@@ -38,12 +25,8 @@ from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.contract.remedies import REMEDIES
-from penstock.driver.checkpoint import batch_ids
-from penstock.driver.checkpoint.file_formats import (
-    EMPTY_METADATA_LINE,
-    Entry,
-    Files,
-)
+from penstock.driver.checkpoint import batch_ids, mode_switch
+from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.logs import LOG_FILE, Logs, Step, diff, files_after, numbers
 from penstock.driver.checkpoint.plain_spark import import_steps
 from penstock.driver.checkpoint.state_versions import StateStore
@@ -110,9 +93,9 @@ def plan(
     if not keep_ids:
         target = _without_other_partitions(target, spec)
     if state and target.epoch is not None and not execution_of(spec).in_batches:
-        _refuse_to_drop_state()
+        mode_switch.refuse_to_drop_state()
     if target.epoch is not None:
-        _refuse_other_format(target.offsets[target.epoch], spec)
+        mode_switch.refuse_other_format(target.offsets[target.epoch], spec)
     removed: tuple[Step, ...] = ()
     target, undone = _without_repartition(target)
     if undone or _has_later_state(stores, target):
@@ -122,9 +105,9 @@ def plan(
         told = {path: content for path, content in files.items() if path not in undone}
         target = batch_ids.keep_ids(told, target, spec, first, state=state)
     if mode is not Mode.CONTINUOUS:
-        target = _with_metadata_lines(target)
+        target = mode_switch.with_metadata_lines(target)
         if mode is not Mode.ASYNC:
-            target = _without_gap(target)
+            target = mode_switch.without_gap(target)
     target = with_metadata(target)
     steps = _steps(files, parsed, target, removed)
     imports = (Repair(RepairKind.IMPORTED, path) for path, _ in importing)
@@ -300,57 +283,6 @@ def refuse_to_start_over(files: Files) -> None:
         "(docs/checkpoints.md, 'By hand'). To read everything again on purpose, begin "
         "another checkpoint.generation with startFrom.offsets: earliest.",
     )
-
-
-def _refuse_to_drop_state() -> None:
-    raise DriverError.permanent(
-        "CheckpointHoldsState",
-        "The previous query kept state in this checkpoint, and this query keeps none. Results "
-        "that the previous query has not written yet would be lost. Restore the previous query "
-        "and trigger; or begin a new checkpoint where this one is: another "
-        "checkpoint.generation, with startFrom.generation.",
-    )
-
-
-def _refuse_other_format(newest: Entry, spec: StreamSpec) -> None:
-    mode = spec.trigger.mode
-    portable = spec.source.rate is None and spec.source.socket is None
-    if portable or newest.is_continuous == (mode is Mode.CONTINUOUS):
-        return
-    written_by = "trigger.continuous" if newest.is_continuous else "a micro-batch engine"
-    raise DriverError.permanent(
-        "CheckpointOfAnotherMode",
-        f"{mode} cannot continue from this checkpoint: the offsets of this source were "
-        f"written by {written_by}, in another format (only Kafka has the same format in every "
-        "mode). Restore that trigger, or begin another checkpoint.generation, where the source "
-        "starts anew.",
-    )
-
-
-def _with_metadata_lines(logs: Logs) -> Logs:
-    lines = {
-        n: replace(entry, metadata=EMPTY_METADATA_LINE)
-        for n, entry in sorted(logs.offsets.items())
-        if entry.is_continuous
-    }
-    return logs.with_repaired_offsets(lines, RepairKind.METADATA_LINE)
-
-
-def _without_gap(logs: Logs) -> Logs:
-    """Adds the predecessor of the newest offsets, with the offsets from before the gap.
-
-    If the newest offsets are committed, Spark reads the predecessor and does not use it. If they
-    are only planned, the batch runs again from there and replays all batches of the gap.
-
-    Spark's own way is to set the interval to 0 until two batches are committed, and then to turn
-    tracking off. That needs new records, and a driver that meanwhile runs with other settings than
-    its spec. This repair results in the same files at once.
-    """
-    newest = max(logs.offsets, default=0)
-    if newest == 0 or newest - 1 in logs.offsets:
-        return logs
-    before = max((n for n in logs.offsets if n < newest), default=newest)
-    return logs.with_repaired_offsets({newest - 1: logs.offsets[before]}, RepairKind.ASYNC_GAP)
 
 
 def with_metadata(logs: Logs) -> Logs:

@@ -14,12 +14,12 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.api.v1alpha1.status import Condition, LastFailure, StreamStatus
-from penstock.cluster.assessment import RunningParts
 from penstock.cluster.kinds import Key
 from penstock.cluster.lenient_fields import at, count, mapping, mappings, text
 from penstock.cluster.objects import Claim, Event, Lease, Node, Object, Quota, StatefulSet
 from penstock.cluster.pods import DriverPod, Pod
 from penstock.cluster.stream import Stream, find_condition, holds
+from penstock.cluster.stream_state import RunningParts
 from penstock.contract import naming
 from penstock.contract.driver_report import numbers_interval
 from penstock.contract.operator_settings import OperatorSettings

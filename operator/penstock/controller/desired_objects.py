@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from penstock.cluster import kinds
-from penstock.cluster.assessment import has_revoked_token
 from penstock.cluster.kinds import Manifest, Ref
 from penstock.cluster.pods import LABEL_REVISION
+from penstock.cluster.stream_state import has_revoked_token
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.children import checkpoint_claim, rbac_and_network

@@ -8,7 +8,11 @@ from datetime import datetime, timedelta
 from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import Rollout, StreamState, StreamStatus
 from penstock.cluster import kinds
-from penstock.cluster.assessment import (
+from penstock.cluster.kinds import Manifest, Ref
+from penstock.cluster.objects import StatefulSet
+from penstock.cluster.rest_api import ApiError
+from penstock.cluster.stream import holds, not_ready_since
+from penstock.cluster.stream_state import (
     Assessment,
     assess_driver,
     assess_finished,
@@ -16,10 +20,6 @@ from penstock.cluster.assessment import (
     why_deleted,
     why_held,
 )
-from penstock.cluster.kinds import Manifest, Ref
-from penstock.cluster.objects import StatefulSet
-from penstock.cluster.rest_api import ApiError
-from penstock.cluster.stream import holds, not_ready_since
 from penstock.controller.children.checkpoint_claim import starts_elsewhere
 from penstock.controller.desired_objects import (
     NO_WRITES,

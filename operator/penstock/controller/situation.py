@@ -16,12 +16,12 @@ from penstock.api.v1alpha1 import CheckpointVolume, ObjectStore
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.api.v1alpha1.triggers import Trigger
 from penstock.cluster import kinds
-from penstock.cluster.assessment import RunningParts
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import at, mapping
 from penstock.cluster.objects import Claim, Object, StatefulSet
 from penstock.cluster.pods import DriverPod
 from penstock.cluster.stream import Stream
+from penstock.cluster.stream_state import RunningParts
 from penstock.contract import naming
 from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS
 from penstock.contract.stream_defaults import StreamDefaults, names_place

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.sql import supported_operations as op
-from penstock.sql.spark_functions import operation_of
+from penstock.sql.function_operations import operation_of
 from penstock.sql.time_windows import WINDOW_COLUMNS, is_time_window
 
 # What Spark calls an expression that the text does not name.

@@ -29,9 +29,9 @@ from penstock.sql.columns import (
     source_columns,
 )
 from penstock.sql.event_time import EventTime, find_event_time
+from penstock.sql.function_operations import called_functions
 from penstock.sql.query_columns import ColumnReader
 from penstock.sql.query_operations import QueryReader
-from penstock.sql.spark_functions import called_functions
 from penstock.sql.statement import (
     MAX_TOKENS,
     Place,

@@ -13,12 +13,12 @@ from sqlglot import exp
 from penstock.api.v1alpha1.transforms import SOURCE_VIEW
 from penstock.sql import supported_operations as op
 from penstock.sql.columns import Column, Columns
+from penstock.sql.function_operations import is_own, operation_of
 from penstock.sql.query_operations import (
     constant_identifier,
     own_expressions,
     relation_name,
 )
-from penstock.sql.spark_functions import is_own, operation_of
 
 # What takes text, and no bytes (asked of Spark 4.2, which takes bytes in other functions: split).
 _TEXT_ONLY = (exp.FromJson, exp.JSONExtractScalar, exp.ParseJSON, exp.ParseUrl)

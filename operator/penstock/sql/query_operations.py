@@ -15,8 +15,8 @@ from sqlglot import exp
 from penstock.api.v1alpha1.transforms import SOURCE_VIEW
 from penstock.sql import supported_operations as op
 from penstock.sql.event_time import EventTime
+from penstock.sql.function_operations import operation_of
 from penstock.sql.joins import classify_join, classify_set_operation
-from penstock.sql.spark_functions import operation_of
 from penstock.sql.supported_operations import Operation
 from penstock.sql.time_windows import is_session_window
 

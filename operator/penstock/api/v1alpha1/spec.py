@@ -25,13 +25,14 @@ from penstock.api.v1alpha1.kafka_connection import (
     KafkaConnection,
     with_connection,
 )
+from penstock.api.v1alpha1.mode_rules import MODE_RULES
 from penstock.api.v1alpha1.pods import Driver, Executor
 from penstock.api.v1alpha1.restart import Restart
 from penstock.api.v1alpha1.rollout import RolloutPolicy
 from penstock.api.v1alpha1.sinks import Sink
 from penstock.api.v1alpha1.sources import DEAD_LETTER_RULES, Source
 from penstock.api.v1alpha1.transforms import Transform
-from penstock.api.v1alpha1.triggers import MODE_RULES, Trigger
+from penstock.api.v1alpha1.triggers import Trigger
 
 
 class ImagePullSecret(SpecObject):

@@ -11,7 +11,9 @@ from penstock.api.problem import Problem
 from penstock.api.quantities import amount
 from penstock.client.cluster_facts import ClusterFacts, StreamFacts
 from penstock.client.doctor.finding import Finding, Severity
-from penstock.cluster.assessment import (
+from penstock.cluster.objects import Node, Quota
+from penstock.cluster.pods import OOM_KILLED, Pod
+from penstock.cluster.stream_state import (
     driver_obstacles,
     executor_obstacles,
     is_overdue,
@@ -21,8 +23,6 @@ from penstock.cluster.assessment import (
     why_no_pod,
     why_unbound,
 )
-from penstock.cluster.objects import Node, Quota
-from penstock.cluster.pods import OOM_KILLED, Pod
 from penstock.contract.remedies import remedy_for
 
 # What was said, or ended, longer ago is no cause of what is wrong now.

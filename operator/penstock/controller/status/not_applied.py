@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from penstock.api.problem import sentence
 from penstock.api.v1alpha1.status import EditVerdict, Rollout, StreamState
-from penstock.cluster.assessment import Assessment
+from penstock.cluster.stream_state import Assessment
 
 # How long after a stream did not run with the operator's image it gets that once more. Each time it
 # is away for a while, so not soon.

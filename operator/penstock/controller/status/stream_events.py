@@ -9,9 +9,9 @@ from typing import Literal
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Cause, StreamState, StreamStatus
-from penstock.cluster.assessment import SERVICE_ACCOUNT_RECREATED
 from penstock.cluster.kinds import EVENT, Manifest
 from penstock.cluster.stream import find_condition, holds
+from penstock.cluster.stream_state import SERVICE_ACCOUNT_RECREATED
 from penstock.contract import naming
 from penstock.controller.situation import ObservedStream
 

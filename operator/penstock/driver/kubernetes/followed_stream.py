@@ -15,7 +15,7 @@ import yaml
 from pydantic import ValidationError
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.api.v1alpha1.changes import without_live
+from penstock.api.v1alpha1.field_changes import without_live
 from penstock.api.v1alpha1.restart import Restart
 from penstock.api.v1alpha1.status import EditVerdict
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -44,7 +44,7 @@ Judge = Callable[[Stream], Failure | None]
 
 @dataclass(frozen=True)
 class LiveFields:
-    """The part of a spec that a driver follows without a restart (api/v1alpha1/changes.py)."""
+    """The part of a spec that a driver follows without a restart (field_changes.py)."""
 
     log_level: str | None = None
     restart: Restart = Restart()  # noqa: RUF009

@@ -18,6 +18,7 @@ from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.orphan_guard import unauthorized
 from penstock.driver.logs import log_event
 from penstock.driver.spark import session
+from penstock.driver.spark.executor_template import executor_template, write_executor_template
 
 # The API server removes a pod at once whose grace period is 0.
 _FORCED_SECONDS = 5.0
@@ -61,8 +62,8 @@ class ClusterPreparation:
         """Writes the template of the executors that are requested next, after `finish`."""
         self._keeps_state = keeps_state
         if isinstance(self._environment, PodEnvironment):
-            session.write_executor_template(
-                session.executor_template(
+            write_executor_template(
+                executor_template(
                     self._environment,
                     self._pod_uid,
                     self._stream,

@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from penstock.sql import supported_operations as op
-from penstock.sql.spark_functions import operation_of
+from penstock.sql.function_operations import operation_of
 from testkit.driver.spark_verdicts import ROWS, compositions, key_of, refused_here
 from testkit.paths import CHECKOUT
 from testkit.streams.kafka_rows import ASKED, REFUSED_HERE, TAKEN, TAKEN_WITH_TOPIC

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from penstock.api.v1alpha1.changes import Change, change_of
+from penstock.api.v1alpha1.field_changes import Change, change_of
 from penstock.api.v1alpha1.restart import Restart
 from penstock.cluster.rest_api import ApiError
 from penstock.cluster.stream import Stream

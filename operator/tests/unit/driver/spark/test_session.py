@@ -13,10 +13,10 @@ from penstock.contract.sizing import Size
 from penstock.driver.environment import LocalEnvironment, PodEnvironment, local_ip
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark.application import SparkApplication
+from penstock.driver.spark.executor_template import executor_template
 from penstock.driver.spark.session import (
     MIN_STATE_PARTITIONS,
     LogLevel,
-    executor_template,
     spark_conf,
 )
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream

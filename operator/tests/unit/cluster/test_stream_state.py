@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.status import Internal, LastFailure, StreamStatus
-from penstock.cluster.assessment import (
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.objects import Claim, Event, Object, StatefulSet
+from penstock.cluster.pods import DriverPod, Pod
+from penstock.cluster.stream import Stream
+from penstock.cluster.stream_state import (
     Assessment,
     RunningParts,
     assess_driver,
     assess_suspended,
     has_revoked_token,
 )
-from penstock.cluster.kinds import Manifest
-from penstock.cluster.objects import Claim, Event, Object, StatefulSet
-from penstock.cluster.pods import DriverPod, Pod
-from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from testkit.controller import samples

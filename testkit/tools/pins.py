@@ -104,7 +104,7 @@ def _tools_of(name: str, pin: dict[str, Any]) -> list[GoTool]:
     alone = Module(pin["module"], pin["version"]) if "alone" in pin else None
     if "source" in pin:
         source = str(pin["source"])
-        return [GoTool(name, f"./{source}", HERE / "tools" / source, alone)]
+        return [GoTool(name, f"./{source}", HERE / "images" / source, alone)]
     if "binaries" in pin:
         return [GoTool(binary, f"{pin['package']}/{binary}") for binary in pin["binaries"]]
     return [GoTool(name, pin.get("package", pin["module"]), alone=alone)]

@@ -26,9 +26,10 @@ from penstock import DISTRIBUTION, __version__
 from penstock.local.tools.jars import DATA_SOURCE
 from testkit.cluster.clients import installed
 from testkit.commands import run
-from testkit.engine.container_engine import engine, registry_is_reachable
+from testkit.engine.container_engine import engine
 from testkit.errors import ClusterError
 from testkit.images.penstock_images import build_as
+from testkit.images.registry import registry_is_reachable
 from testkit.kafka.jars import compile_connector, s3a_jars, spark_connector_jars
 from testkit.paths import CHECKOUT
 from testkit.tools import tool

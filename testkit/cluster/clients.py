@@ -7,8 +7,8 @@ from pathlib import Path
 
 from testkit import system_packages
 from testkit.commands import run
-from testkit.engine.container_engine import registry_is_reachable
 from testkit.errors import ClusterError
+from testkit.images.registry import registry_is_reachable
 from testkit.tools.build import tool
 from testkit.tools.pins import chosen_kubernetes, published_node_image
 

@@ -1,1 +1,3 @@
-"""Builds the images that run in the test cluster, also without a container registry."""
+"""Penstock's images; and where no container registry is in reach, what stands in for it: Debian's
+base image, and kind's node with the programs that run on it.
+"""

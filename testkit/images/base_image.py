@@ -7,7 +7,8 @@ from pathlib import Path
 from testkit import system_packages
 from testkit.commands import print_progress, run
 from testkit.content_hash import build_once, content_hash
-from testkit.engine.container_engine import engine, registry_is_reachable
+from testkit.engine.container_engine import engine
+from testkit.images.registry import registry_is_reachable
 from testkit.paths import cache_dir
 
 # What the published image sets too: neither documentation nor apt's caches get into a layer.

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from testkit.commands import print_progress, run
 from testkit.content_hash import content_hash
-from testkit.engine.container_engine import engine, registry_is_reachable
+from testkit.engine.container_engine import engine
 from testkit.images.base_image import ensure_base
 from testkit.images.program_image import write_archive
+from testkit.images.registry import registry_is_reachable
 from testkit.paths import HERE, cache_dir
 from testkit.tools import tool_key, tools
 from testkit.tools.pins import (

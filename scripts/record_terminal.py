@@ -136,14 +136,14 @@ def _record(recording: Recording, folder: Path) -> list[_Frame]:
     threading.Thread(target=_show, args=(outside, screen, hidden), daemon=True).start()
     try:
         starting = [*_watch(process, screen, _STARTING_SECONDS, until=recording.runs)]
+        if not _shows(screen, recording.runs):
+            raise SystemExit("the stream does not run:\n" + "\n".join(screen.display))
         running = [*_watch(process, screen, recording.seconds)]
         process.send_signal(signal.SIGINT)
         process.wait(60)
     finally:
         process.kill()
     time.sleep(0.5)
-    if not running:
-        raise SystemExit("the stream does not run:\n" + "\n".join(screen.display))
     frames = [*_evenly(starting, _STARTING_FRAMES), *_evenly(running, recording.frames)]
     return [*frames, _frame(screen)]
 
@@ -163,13 +163,13 @@ def _watch(
 ) -> Iterator[_Frame]:
     """The screen of each second, so long, or until it shows this, or the command ends."""
     end = time.monotonic() + seconds
-    while (
-        process.poll() is None
-        and time.monotonic() < end
-        and not re.search(until, "\n".join(screen.display))
-    ):
+    while process.poll() is None and time.monotonic() < end and not _shows(screen, until):
         time.sleep(1.0)
         yield _frame(screen)
+
+
+def _shows(screen: pyte.Screen, expression: str) -> bool:
+    return re.search(expression, "\n".join(screen.display)) is not None
 
 
 def _frame(screen: pyte.Screen) -> _Frame:

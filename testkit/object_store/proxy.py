@@ -12,23 +12,25 @@ from testkit.object_store.client import Answer, S3Client
 from testkit.object_store.request import WRITES, Kind, S3Request
 from testkit.object_store.reverse_proxy import ReverseProxy
 from testkit.object_store.store import ObjectStore
+from testkit.wait import PATIENCE_SECONDS
 
 _CONDITIONS = frozenset({"if-match", "if-none-match"})
 
 
-class HeldPuts:
-    """PUTs that have arrived at the proxy and not at the store."""
+class HeldPut:
+    """The first PUT that arrives at the proxy, and goes on to the store when it is released."""
 
-    def __init__(self, text: str, count: int) -> None:
-        self._text, self._left = text, count
+    def __init__(self, text: str) -> None:
+        self._text = text
         self.arrived = threading.Event()
-        """Set once there is one."""
         self.released = threading.Event()
+        self.answered = threading.Event()
 
     def takes(self, request: S3Request) -> bool:
-        """Whether this one is held, which counts."""
-        takes = self._left > 0 and _is_put(request, self._text)
-        self._left -= int(takes)
+        """Whether this is the one, which has arrived therefore."""
+        takes = not self.arrived.is_set() and _is_put(request, self._text)
+        if takes:
+            self.arrived.set()
         return takes
 
 
@@ -43,7 +45,7 @@ class S3Proxy:
         self._lock = threading.Lock()
         self._requests: list[tuple[Kind, str]] = []
         self._slow_downs, self._lost, self._cut = _Next(), _Next(), _Next()
-        self._held: list[HeldPuts] = []
+        self._held: list[HeldPut] = []
         self._read_only = self._ignores_conditions = False
         self._server = ReverseProxy(store.endpoint, self._cuts, self._answer)
         self.endpoint = self._server.endpoint
@@ -91,9 +93,9 @@ class S3Proxy:
             self._cut = _Next(count)
 
     @contextlib.contextmanager
-    def hold(self, text: str, count: int) -> Iterator[HeldPuts]:
-        """Holds the next PUTs until the end of the block."""
-        held = HeldPuts(text, count)
+    def hold(self, text: str) -> Iterator[HeldPut]:
+        """Holds the next PUT until the end of the block, and then until the store has answered."""
+        held = HeldPut(text)
         with self._lock:
             self._held.append(held)
         try:
@@ -102,6 +104,7 @@ class S3Proxy:
             with self._lock:
                 self._held.remove(held)
             held.released.set()
+            assert not held.arrived.is_set() or held.answered.wait(PATIENCE_SECONDS)
 
     @contextlib.contextmanager
     def ignoring_conditions(self) -> Iterator[None]:
@@ -143,9 +146,12 @@ class S3Proxy:
             is_lost = _is_put(request, self._lost.text) and self._lost.takes_one()
             held = [each for each in self._held if each.takes(request)]
         for each in held:
-            each.arrived.set()
             each.released.wait()
-        answer = self._pass_on(request)
+        try:
+            answer = self._pass_on(request)
+        finally:
+            for each in held:
+                each.answered.set()
         return None if is_lost else answer
 
     def _pass_on(self, request: S3Request) -> Answer:

@@ -185,7 +185,7 @@ def test_one_request_without_an_answer_ends_no_driver(
     owner = f"prefix/{flow.metadata.namespace}/{flow.metadata.name}/penstock/owner"
     with in_pod("a", flow, tmp_path, class_path) as process:
         process.wait_ready()
-        with proxy.hold("penstock/owner", 1) as held:
+        with proxy.hold("penstock/owner") as held:
             assert held.arrived.wait(30)
             time.sleep(25)
             assert process.process.poll() is None

@@ -119,7 +119,7 @@ def test_an_upload_that_was_cut_wrote_nothing(s3: ObjectStore, proxy: S3Proxy, b
 
 
 def test_a_put_is_held_until_it_is_released(s3: ObjectStore, proxy: S3Proxy, bucket: str) -> None:
-    with ThreadPoolExecutor(1) as pool, proxy.hold("/offsets/7", 1) as held:
+    with ThreadPoolExecutor(1) as pool, proxy.hold("/offsets/7") as held:
         waits = pool.submit(put, proxy.client, f"/{bucket}/offsets/7")
         assert held.arrived.wait(30)
         assert put(proxy.client, f"/{bucket}/offsets/8") == 200

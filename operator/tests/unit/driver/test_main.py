@@ -14,6 +14,7 @@ from penstock.driver import main, queries
 from penstock.driver.environment import PodEnvironment
 from penstock.driver.kubernetes import followed_stream
 from penstock.driver.kubernetes.api import Api
+from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.streams.streams import stream
 
@@ -21,10 +22,11 @@ from testkit.streams.streams import stream
 class Loops:
     """Takes the place of the loop, and ends the process."""
 
-    made: dict[str, Any]
+    runtime: QueryRuntime
+    policy: RestartPolicy
 
-    def __call__(self, runtime: Any, jvm: Any, policy: RestartPolicy, *_: Any, **more: Any) -> Any:
-        self.made = {"policy": policy, **more}
+    def __call__(self, runtime: QueryRuntime, policy: RestartPolicy, *_: Any) -> Any:
+        self.runtime, self.policy = runtime, policy
         raise KeyboardInterrupt
 
 
@@ -48,12 +50,12 @@ def test_a_driver_in_a_pod_begins_and_goes_on_with_what_its_stream_says(
     environment = PodEnvironment("numbers-driver-0", "10.0.0.1", "payments", "hash", tmp_path)
     with pytest.raises(KeyboardInterrupt):
         main.run(stream(), environment)
-    assert loops.made["policy"].max_attempts == 3
+    assert loops.policy.max_attempts == 3
     edited = manifest(stream(restart={"maxAttempts": 9}))
     api.changes.side_effect = [[edited], KeyboardInterrupt]
     with pytest.raises(KeyboardInterrupt):
         threading.Thread.call_args.kwargs["target"]()
-    assert loops.made["restart"]().max_attempts == 9
+    assert loops.runtime.context.followed.live.restart.max_attempts == 9
 
 
 def test_a_query_is_the_same_with_other_live_fields() -> None:

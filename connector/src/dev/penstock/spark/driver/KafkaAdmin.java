@@ -45,7 +45,7 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
  * while it resolves names. It throws Kafka's exceptions, within ExecutionException.
  */
 public final class KafkaAdmin implements AutoCloseable {
-  static final ObjectMapper JSON = new ObjectMapper();
+  private static final ObjectMapper JSON = new ObjectMapper();
   private static final String TRANSACTION_LOG = "__transaction_state";
   private static final String LEAST_IN_SYNC = "min.insync.replicas";
   // Each of them has the time of one call from the moment when the first one begins.
@@ -337,7 +337,7 @@ public final class KafkaAdmin implements AutoCloseable {
     return read(list, new TypeReference<>() {});
   }
 
-  private static <T> T read(String text, TypeReference<T> type) {
+  static <T> T read(String text, TypeReference<T> type) {
     try {
       return JSON.readValue(text, type);
     } catch (JsonProcessingException error) {
@@ -345,7 +345,7 @@ public final class KafkaAdmin implements AutoCloseable {
     }
   }
 
-  private static String write(Object value) {
+  static String write(Object value) {
     try {
       return JSON.writeValueAsString(value);
     } catch (JsonProcessingException error) {

@@ -1,6 +1,5 @@
 package dev.penstock.spark.driver;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.type.TypeReference;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -66,7 +65,7 @@ public final class KafkaRecords implements AutoCloseable {
   private final Consumer<byte[], byte[]> consumer;
 
   /** {@code options} are those of Kafka's clients, by name, as JSON. */
-  public KafkaRecords(String options) throws JsonProcessingException {
+  public KafkaRecords(String options) {
     this(new KafkaConsumer<>(with(CONSUMER, options)));
   }
 
@@ -81,15 +80,14 @@ public final class KafkaRecords implements AutoCloseable {
    *
    * @param header its value is a part of the answer
    */
-  public String firstFrom(String topic, int partition, long offset, String header)
-      throws JsonProcessingException {
+  public String firstFrom(String topic, int partition, long offset, String header) {
     seek(new TopicPartition(topic, partition), offset);
     Fetched found = fetch();
     return found == null ? null : found.json(header);
   }
 
   /** The last record before an offset, as JSON; null if there is none within 16 offsets. */
-  public String lastBefore(String topic, int partition, long end) throws JsonProcessingException {
+  public String lastBefore(String topic, int partition, long end) {
     TopicPartition place = new TopicPartition(topic, partition);
     for (int back = 1; back <= MOST_MARKERS; back *= 2) {
       seek(place, Math.max(0, end - back));
@@ -137,7 +135,7 @@ public final class KafkaRecords implements AutoCloseable {
   /**
    * Where the topic's first {@code most} partitions ended at a time, as JSON, without empty ones.
    */
-  public String endsAt(String topic, long timestampMs, int most) throws JsonProcessingException {
+  public String endsAt(String topic, long timestampMs, int most) {
     int count = consumer.partitionsFor(topic).size();
     List<TopicPartition> partitions =
         IntStream.range(0, Math.min(count, most))
@@ -157,7 +155,7 @@ public final class KafkaRecords implements AutoCloseable {
         found.put(partition.partition(), end);
       }
     }
-    return KafkaAdmin.JSON.writeValueAsString(Map.of("ends", found, "is_whole", count <= most));
+    return KafkaAdmin.write(Map.of("ends", found, "is_whole", count <= most));
   }
 
   /**
@@ -176,7 +174,7 @@ public final class KafkaRecords implements AutoCloseable {
       long timeoutMs)
       throws Exception {
     RecordHeaders all = new RecordHeaders(record.headers());
-    for (var header : KafkaAdmin.JSON.readValue(headers, STRINGS).entrySet()) {
+    for (var header : KafkaAdmin.read(headers, STRINGS).entrySet()) {
       all.add(header.getKey(), header.getValue().getBytes(StandardCharsets.UTF_8));
     }
     Map<String, Object> producing = with(PRODUCER, options);
@@ -197,9 +195,8 @@ public final class KafkaRecords implements AutoCloseable {
     consumer.close(Duration.ZERO);
   }
 
-  private static Map<String, Object> with(Map<String, Object> own, String options)
-      throws JsonProcessingException {
-    Map<String, Object> all = new HashMap<>(KafkaAdmin.JSON.readValue(options, STRINGS));
+  private static Map<String, Object> with(Map<String, Object> own, String options) {
+    Map<String, Object> all = new HashMap<>(KafkaAdmin.read(options, STRINGS));
     all.putAll(own);
     return all;
   }
@@ -217,7 +214,7 @@ public final class KafkaRecords implements AutoCloseable {
   }
 
   private record Fetched(ConsumerRecord<byte[], byte[]> record, long nanos) {
-    String json(String header) throws JsonProcessingException {
+    String json(String header) {
       Map<String, Object> found = new HashMap<>();
       found.put("offset", record.offset());
       found.put("timestampMs", record.timestamp());
@@ -226,7 +223,7 @@ public final class KafkaRecords implements AutoCloseable {
       if (named != null && named.value() != null) {
         found.put("header", new String(named.value(), StandardCharsets.UTF_8));
       }
-      return KafkaAdmin.JSON.writeValueAsString(found);
+      return KafkaAdmin.write(found);
     }
   }
 }

@@ -79,7 +79,7 @@ final class KafkaRecordsTest {
   }
 
   @Test
-  void theLastRecordIsFoundBehindTheMarkersOfManyProducers() throws Exception {
+  void theLastRecordIsFoundBehindTheMarkersOfManyProducers() {
     log(0, 20, 0, 1, 2, 3, 4);
     assertEquals("4", offset(records.lastBefore("payments", 3, 20)));
     assertEquals("2", offset(records.lastBefore("payments", 3, 3)));
@@ -89,7 +89,7 @@ final class KafkaRecordsTest {
   }
 
   @Test
-  void theFirstRecordIsThatAfterAGap() throws Exception {
+  void theFirstRecordIsThatAfterAGap() {
     log(4, 10, 7, 8);
     assertEquals("7", offset(records.firstFrom("payments", 3, 0, "made")));
     assertNull(records.firstFrom("payments", 3, 9, "made"));

@@ -100,7 +100,7 @@ def skip_ids_known_to_sink(logs: Logs, used: int, query: LogShape, first: Offset
         entry, done = Entry((line_of(first) if first else _NO_OFFSETS,) * query.reads), COMMIT
     else:
         entry, done = logs.offsets[logs.epoch], logs.commits[logs.epoch]
-    kept = logs.up_to(-1 if logs.epoch is None else logs.epoch)
+    kept = logs.up_to(logs.last)
     committed = used if query.long_running else used - 1
     entry = entry.with_shuffle_partitions(query.shuffle_partitions)
     planned = dict.fromkeys(range(max(committed, 0), used + 1), entry)

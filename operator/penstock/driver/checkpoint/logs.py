@@ -69,6 +69,17 @@ class Logs:
         return max(self.offsets.keys() & self.commits.keys(), default=None)
 
     @property
+    def last(self) -> int:
+        """The same as a number that all later ones exceed: -1 without a commit."""
+        return -1 if self.epoch is None else self.epoch
+
+    @property
+    def commits_alone(self) -> list[str]:
+        """The later commits, whose offsets are lost."""
+        last = self.last
+        return [f"commits/{n}" for n in self.commits if n > last]
+
+    @property
     def continues_after(self) -> int | None:
         """A query reads on from the end of this `offsets/N`; None: from its first offsets.
 
@@ -82,11 +93,8 @@ class Logs:
     @property
     def next_offsets(self) -> dict[int, Offsets]:
         """From where each Kafka source reads on, by its number; its planned end if that is all."""
-        number = (
-            max(self.offsets, default=None)
-            if self.continues_after is None
-            else self.continues_after
-        )
+        after = self.continues_after
+        number = max(self.offsets, default=None) if after is None else after
         if number is not None:
             by_source = dict(enumerate(self.offsets[number].kafka))
         else:
@@ -157,7 +165,7 @@ def diff(files: Files, parsed: Logs, target: Logs) -> tuple[Step, ...]:
         if (path := f"commits/{n}") in changed and f"offsets/{n}" not in changed
     }
     newest = max(target.offsets, default=-1)
-    if newest > (-1 if parsed.epoch is None else parsed.epoch) and f"offsets/{newest}" in changed:
+    if newest > parsed.last and f"offsets/{newest}" in changed:
         first[f"offsets/{newest}"] = b""
     removed = [
         path

@@ -49,10 +49,9 @@ def _torn_files(files: Files, *, is_kafka: bool) -> Iterator[str]:
         or path == METADATA
     }
     parsed = Logs.read(fitting, is_kafka=is_kafka)
-    last = -1 if parsed.epoch is None else parsed.epoch
-    alone = {f"commits/{n}" for n in parsed.commits if n > last}
+    whole = parsed.files.keys() - parsed.commits_alone
     for path in files:
-        if LOG_FILE.fullmatch(path) and (path not in parsed.files or path in alone):
+        if LOG_FILE.fullmatch(path) and path not in whole:
             yield path
 
 

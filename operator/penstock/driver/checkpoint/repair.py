@@ -133,14 +133,13 @@ def _refuse_damage(files: Files, parsed: Logs) -> None:
     """
     if not numbers(files, "commits") and max(numbers(files, "offsets"), default=0) == 0:
         return  # not even the first batch is done
-    last, whole = -1 if parsed.epoch is None else parsed.epoch, parsed.files
+    last, whole = parsed.last, parsed.files
     broken = [
         path
         for path, content in files.items()
         if content and path not in whole and LOG_FILE.fullmatch(path) and _is_read(path, last)
     ]
-    alone = [f"commits/{n}" for n in parsed.commits if n > last]
-    damaged = sorted({*broken, *alone})
+    damaged = sorted({*broken, *parsed.commits_alone})
     if damaged:
         raise DriverError(
             Failure(
@@ -167,7 +166,7 @@ def _without_unusable(
     starts_over = may_start_over and 0 in numbers(files, "offsets")
     if parsed.epoch is None and not planned and not starts_over:
         refuse_to_start_over(files)
-    last = -1 if parsed.epoch is None else parsed.epoch
+    last = parsed.last
     offsets = {n: entry for n, entry in parsed.offsets.items() if n <= last or n in planned}
     # Older commits without offsets are kept: Spark purges offsets first.
     commits = {n: commit for n, commit in parsed.commits.items() if n <= last}

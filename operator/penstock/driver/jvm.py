@@ -303,10 +303,13 @@ class Jvm:
         assert pyspark.sql
         leave_out_noise()
         port, secret = self._await_info()
-        # pyspark's documented way to connect to a JVM that it has not started.
-        os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
-        os.environ["PYSPARK_GATEWAY_SECRET"] = secret
+        # pyspark's documented way to connect to a JVM that it has not started. Only for this call:
+        # a Spark session in a process that this one starts would connect to this JVM too.
+        variables = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+        os.environ.update(variables)
         gateway = launch_gateway()  # type: ignore[no-untyped-call]
+        for name in variables:
+            del os.environ[name]
         self._address = port, secret
         return gateway
 

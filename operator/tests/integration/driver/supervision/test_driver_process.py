@@ -19,7 +19,7 @@ from penstock.api.v1alpha1.status import LastFailure
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.storage import lock
 from penstock.driver.failures import DriverError
-from penstock.driver.jvm import ENV_JAVA_OPTIONS
+from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm
 from testkit.driver.checkpoints import folder_at
 from testkit.driver.driver_process import driver, traffic
 from testkit.kafka.deliveries import commits_of
@@ -121,6 +121,12 @@ def jar_for_another_spark(folder: Path) -> Path:
     source.write_text(f"package dev.penstock.spark; public class KafkaProvider {{ {constant} }}")
     subprocess.run(["javac", "-d", folder / "classes", source], check=True, timeout=120)
     return folder / "classes"
+
+
+def test_a_process_that_the_driver_starts_does_not_get_its_jvm(jvm: Jvm) -> None:
+    """pyspark in it would take these variables for an order to connect to this JVM."""
+    assert jvm.gateway is not None
+    assert not [name for name in os.environ if name.startswith("PYSPARK_GATEWAY_")]
 
 
 def test_a_stop_during_the_start_is_clean(class_path: str, tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from penstock.driver.checkpoint.data_loss_check import check_for_data_loss
 from penstock.driver.checkpoint.generations import Generations
-from penstock.driver.checkpoint.start_position import check_for_data_loss, first_starting_offsets
+from penstock.driver.checkpoint.start_position import first_starting_offsets
 from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.kafka.data_loss import KafkaSnapshot

@@ -11,7 +11,7 @@ from decimal import Decimal
 from penstock.api import quantities
 from penstock.api.quantities import mebibytes
 from penstock.api.v1alpha1 import Source, StreamSpec
-from penstock.api.v1alpha1.pods import (
+from penstock.api.v1alpha1.driver_and_executor import (
     DRIVER_CPU,
     Driver,
     Executor,

@@ -51,7 +51,8 @@ _MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
 _SUBMIT_CLASS = "org.apache.spark.deploy.SparkSubmit"
 _START_SECONDS = 60.0
 _FETCH_SECONDS = 240.0
-# JavaModuleOptions of Spark 4.2: the packages that Spark needs opened on Java 17.
+# JavaModuleOptions of Spark 4.2: the packages that Spark needs opened on Java 17. Executors have
+# them from images/spark/java-options.
 _OPENED = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect",
     "java.base/java.io", "java.base/java.net", "java.base/java.nio", "java.base/java.util",

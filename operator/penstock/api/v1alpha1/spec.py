@@ -20,13 +20,13 @@ from penstock.api.reserved_spark_conf import (
 )
 from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject, text_like
 from penstock.api.v1alpha1.checkpoint import GENERATION_RULES, UPDATE_RULES, Checkpoint
+from penstock.api.v1alpha1.driver_and_executor import Driver, Executor
 from penstock.api.v1alpha1.kafka_connection import (
     CONNECTION_RULES,
     KafkaConnection,
     with_connection,
 )
 from penstock.api.v1alpha1.mode_rules import MODE_RULES
-from penstock.api.v1alpha1.pods import Driver, Executor
 from penstock.api.v1alpha1.restart import Restart
 from penstock.api.v1alpha1.rollout import RolloutPolicy
 from penstock.api.v1alpha1.sinks import Sink

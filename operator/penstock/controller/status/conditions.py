@@ -1,4 +1,7 @@
-"""The conditions of a stream's status, in the sense of kstatus. Pure."""
+"""The conditions of a stream's status, in the sense of kstatus. Pure.
+
+The reasons and messages about the driver's pod come from cluster/stream_state.py.
+"""
 
 from __future__ import annotations
 

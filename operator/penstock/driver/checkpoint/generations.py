@@ -16,19 +16,24 @@ from penstock.api.v1alpha1.status import StreamStatus
 from penstock.contract.remedies import REMEDIES
 from penstock.driver.checkpoint.batch_ids import place_of
 from penstock.driver.checkpoint.folder import CheckpointFolder, names_of
-from penstock.driver.checkpoint.generation_start import Beginning, moves, stored_form
 from penstock.driver.checkpoint.left_out import LeftOut
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.checkpoint.start_position import latest_offsets
+from penstock.driver.checkpoint.start_from import (
+    START_POSITION_UNKNOWN,
+    Beginning,
+    moves,
+    offsets_in_kafka,
+    start_position_unknown,
+    stored_form,
+)
 from penstock.driver.checkpoint.storage.files import Checkpoints
 from penstock.driver.failures import GENERATION_EXISTS, DriverError, Failure
-from penstock.driver.kafka.offsets import EARLIEST, Offsets, first_offsets, later_of_both
+from penstock.driver.kafka.offsets import Offsets, later_of_both
 from penstock.driver.kafka.source_monitor import SourceMonitor
 from penstock.driver.kafka.transactions import TransactionNames
 
 # The stored startFrom while another beginning takes the place of epochs without records.
 _BEGINS: Mapping[str, Any] = {}
-_START_POSITION_UNKNOWN = "StartPositionUnknown"
 Written = Callable[[TransactionNames], Offsets]
 """The offsets that transactions of an earlier generation have reached, all of which are over."""
 
@@ -72,7 +77,7 @@ class Generations:
         try:
             named, left_out = self._named(start, source, namespace, name, written)
         except DriverError as error:
-            if is_known and error.failure.reason == _START_POSITION_UNKNOWN:
+            if is_known and error.failure.reason == START_POSITION_UNKNOWN:
                 return None
             raise
         if is_asked:
@@ -116,7 +121,8 @@ class Generations:
     ) -> tuple[Beginning, LeftOut]:
         """Where the spec says that the generation begins, and the records left out until then."""
         if start.generation is None:
-            named, left_out = Beginning(self._offsets(start, source), {}), LeftOut()
+            offsets = offsets_in_kafka(start, self._spec, self.current, source)
+            named, left_out = Beginning(offsets, {}), LeftOut()
         else:
             earlier = self._folder(start.generation)
             reached = self._reached(earlier)
@@ -126,36 +132,6 @@ class Generations:
             named, left_out = Beginning(reached, notes.topic_ids), LeftOut(notes.dead_letters)
         read = source.named_by_spec(named.offsets)
         return replace(named, offsets={topic: named.offsets[topic] for topic in read}), left_out
-
-    def _offsets(self, start: StartFrom, source: SourceMonitor) -> Offsets:
-        """What a start names in Kafka."""
-        if start.timestamp_ms is not None:
-            return source.fetch_offsets_at(start.timestamp_ms)
-        snapshot = source.snapshot()
-        assert snapshot is not None
-        earliest = snapshot.earliest
-        if start.consumer_group is not None:
-            committed = source.fetch_group_offsets(start.consumer_group)
-            if committed.keys().isdisjoint(snapshot.newest):
-                raise _unknown(
-                    f"The consumer group {start.consumer_group} has committed no offset of a topic "
-                    "that the stream reads, or Kafka has forgotten it (offsets.retention.minutes)."
-                )
-            return {
-                topic: {n: committed.get(topic, {}).get(n, offset) for n, offset in of.items()}
-                for topic, of in earliest.items()
-            }
-        if start.offsets == "earliest":
-            return earliest
-        named = first_offsets(
-            start.offsets_by_partition or {},
-            latest_offsets(self._spec, self.current, source, snapshot.newest),
-            "checkpoint.startFrom.offsetsByPartition",
-        )
-        return {
-            topic: {n: earliest[topic][n] if at == EARLIEST else at for n, at in of.items()}
-            for topic, of in named.items()
-        }
 
     def check_first_start(self, known: int | None) -> None:
         """Raises CheckpointMissing if this generation has been there before, and is gone.
@@ -189,7 +165,7 @@ class Generations:
         if offsets is None:
             start = self._spec.checkpoint.start_from
             assert start is not None
-            raise _unknown(
+            raise start_position_unknown(
                 f"startFrom.generation is {start.generation}, and there is no checkpoint of "
                 "this generation that a query with a Kafka source has used."
             )
@@ -227,17 +203,6 @@ class Generations:
             "checkpoint.startFrom says: it is continued, and startFrom does not count. "
             f"{REMEDIES[GENERATION_EXISTS].action}",
         )
-
-
-def _unknown(message: str) -> DriverError:
-    return DriverError(
-        Failure(
-            _START_POSITION_UNKNOWN,
-            f"{message} {REMEDIES[_START_POSITION_UNKNOWN].action}",
-            permanent=True,
-            recoverable=True,
-        )
-    )
 
 
 def known_commit(status: StreamStatus, generation: int) -> int | None:

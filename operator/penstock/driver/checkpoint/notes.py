@@ -59,7 +59,7 @@ class Notes:
     """Those of the stream's first start. Spark's continuous engine resolves "latest" again at each
     start until there is a commit, and would skip the records in between."""
     start_from: Mapping[str, Any] | None = None
-    """What spec.checkpoint.startFrom said then (generation_start.py); None if it was not set."""
+    """What spec.checkpoint.startFrom said then (start_from.py); None if it was not set."""
     first_look: FirstLook | None = None
     """What the source had when a stream that could not start first looked."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)

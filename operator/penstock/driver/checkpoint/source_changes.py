@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from penstock.api.v1alpha1 import KafkaSource
-from penstock.driver.checkpoint import start_position
+from penstock.driver.checkpoint.data_loss_check import save_new_topics
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.progress import Commit
 from penstock.driver.failures import DriverError, Failure
@@ -58,5 +58,5 @@ class SourceChanges:
         ids = source.topic_ids
         if not ids.keys() <= self._stored:
             with contextlib.suppress(OSError, DriverError):  # tried again: it is no reason to stop
-                start_position.save_new_topics(self._folder, ids)
+                save_new_topics(self._folder, ids)
                 self._stored = frozenset(ids)

@@ -39,7 +39,7 @@ DEFAULT_LONGEST_MS = 900_000
 
 @dataclass(frozen=True)
 class TransactionNames:
-    """The names that Kafka knows a stream's transactions by."""
+    """The names that Kafka knows a stream's transactions by. TransactionOptions.java reads them."""
 
     id_prefix: str
     """Of the transactional ids: each partition of the source has one."""

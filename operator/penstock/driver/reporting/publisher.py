@@ -6,11 +6,10 @@ import logging
 import threading
 import time
 
-from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS, DriverReport
+from penstock.contract.driver_report import NUMBERS, NUMBERS_INTERVAL_SECONDS, DriverReport
 from penstock.contract.naming import ANNOTATION_REPORT
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.logs import log_event
-from penstock.driver.reporting.report import as_annotation, is_due
 
 _RETRY_SECONDS = 3.0
 
@@ -72,3 +71,23 @@ class ReportPublisher:
                 self._published, succeeded = (report, time.monotonic()), True
                 if report is self._latest:
                     self._idle.set()
+
+
+def as_annotation(report: DriverReport) -> str:
+    """The report as JSON, without unknown values."""
+    return report.model_dump_json(by_alias=True, exclude_none=True)
+
+
+def is_due(report: DriverReport, last: DriverReport | None, seconds_since_last: float) -> bool:
+    """Whether to publish: a change of state at once, changed numbers after an interval."""
+    if last is None:
+        return True
+    if report == last:
+        return False
+    return (
+        _transition(report) != _transition(last) or seconds_since_last >= NUMBERS_INTERVAL_SECONDS
+    )
+
+
+def _transition(report: DriverReport) -> DriverReport:
+    return report.model_copy(update=dict.fromkeys(NUMBERS))

@@ -17,8 +17,6 @@ from penstock.api.v1alpha1.status import (
 )
 from penstock.contract.checkpoint_repairs import most_severe, summarize
 from penstock.contract.driver_report import (
-    NUMBERS,
-    NUMBERS_INTERVAL_SECONDS,
     DriverReport,
     QueryState,
     ReportedWarning,
@@ -192,26 +190,6 @@ def _reported(warning: Failure | None) -> ReportedWarning | None:
     if warning is None:
         return None
     return ReportedWarning(reason=warning.reason, message=warning.message)
-
-
-def as_annotation(report: DriverReport) -> str:
-    """The report as JSON, without unknown values."""
-    return report.model_dump_json(by_alias=True, exclude_none=True)
-
-
-def is_due(report: DriverReport, last: DriverReport | None, seconds_since_last: float) -> bool:
-    """Whether to publish: a change of state at once, changed numbers after an interval."""
-    if last is None:
-        return True
-    if report == last:
-        return False
-    return (
-        _transition(report) != _transition(last) or seconds_since_last >= NUMBERS_INTERVAL_SECONDS
-    )
-
-
-def _transition(report: DriverReport) -> DriverReport:
-    return report.model_copy(update=dict.fromkeys(NUMBERS))
 
 
 def committed_offsets(committed: Offsets) -> tuple[list[CommittedOffset], int | None]:

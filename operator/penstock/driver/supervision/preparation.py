@@ -14,6 +14,7 @@ from penstock.api.modes import Mode
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint import generations, start_position
 from penstock.driver.checkpoint.batch_ids import LogShape
+from penstock.driver.checkpoint.data_loss_check import check_for_data_loss
 from penstock.driver.checkpoint.folder import CheckpointContents
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.left_out import LeftOut
@@ -157,7 +158,7 @@ class Preparation:
             names = folder.transaction_names(metadata.namespace, metadata.name)
             taken = self._transactions.take_over(names, partitions)
             written, longest = taken.offsets, taken.longest_ms
-        lost = start_position.check_for_data_loss(spec, folder, source, repair, written)
+        lost = check_for_data_loss(spec, folder, source, repair, written)
         starting = start_position.first_starting_offsets(spec, folder, source, repair)
         prepared = PreparedCheckpoint(repair, left_out, starting, warning=lost or began)
         if longest is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from penstock.contract.driver_report import DriverReport
 from penstock.driver import logs
 from penstock.driver.logs import log_event
-from penstock.driver.reporting.report import is_due
+from penstock.driver.reporting.publisher import is_due
 from penstock.local.view.progress import Progress, RunInfo
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.api.v1alpha1.pods import Driver, Executor
+from penstock.api.v1alpha1.driver_and_executor import Driver, Executor
 from penstock.validation.rules.pod_security import mappings
 
 # The end of a name: DB_PASSWORD, fs.s3a.secret.key, AWS_SECRET_ACCESS_KEY, apiKey, SASL_TOKEN...,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.driver.checkpoint.start_position import check_for_data_loss
+from penstock.driver.checkpoint.data_loss_check import check_for_data_loss
 from penstock.driver.failures import DriverError
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.source_monitor import source_monitor

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.driver.checkpoint.data_loss_check import check_for_data_loss
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.checkpoint.start_position import check_for_data_loss
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.source_monitor import source_monitor
 from testkit.driver.bare_query import bare, newest, parquet_flow, written

@@ -17,7 +17,7 @@ from penstock.api.quantities import (
     mebibytes,
     milliseconds,
 )
-from penstock.api.v1alpha1.pods import ResourceAmounts
+from penstock.api.v1alpha1.driver_and_executor import ResourceAmounts
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from penstock.contract.driver_report import QueryState
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import consumer_group
-from penstock.driver.reporting.report import as_annotation
+from penstock.driver.reporting.publisher import as_annotation
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.consumer_groups import describe
 from testkit.kafka.secure_broker import (

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from penstock.api.quantities import amount, in_bytes, mebibytes
-from penstock.api.v1alpha1.pods import EXECUTOR_LEAST_OVERHEAD, LEAST_HEAP
+from penstock.api.v1alpha1.driver_and_executor import EXECUTOR_LEAST_OVERHEAD, LEAST_HEAP
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster import kinds
 from penstock.contract.driver_report import DriverReport, QueryState

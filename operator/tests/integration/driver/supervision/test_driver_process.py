@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.api.quantities import in_bytes, mebibytes
-from penstock.api.v1alpha1.pods import DRIVER_OVERHEAD, LEAST_HEAP
+from penstock.api.v1alpha1.driver_and_executor import DRIVER_OVERHEAD, LEAST_HEAP
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.storage import lock

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from penstock.driver.checkpoint.data_loss_check import check_for_data_loss
 from penstock.driver.checkpoint.file_formats import Entry, Files
 from penstock.driver.checkpoint.repair import RepairPlan, plan
-from penstock.driver.checkpoint.start_position import check_for_data_loss
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.data_loss import KafkaSnapshot
 from penstock.driver.kafka.offsets import Offsets

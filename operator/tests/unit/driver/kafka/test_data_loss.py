@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.driver.checkpoint.data_loss_check import check_for_data_loss
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.checkpoint.start_position import check_for_data_loss, first_starting_offsets
+from penstock.driver.checkpoint.start_position import first_starting_offsets
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka import data_loss
 from penstock.driver.kafka.data_loss import KafkaSnapshot

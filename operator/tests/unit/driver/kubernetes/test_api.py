@@ -16,8 +16,7 @@ from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.failures import DriverError
 from penstock.driver.kubernetes.api import Api
-from penstock.driver.reporting.publisher import ReportPublisher
-from penstock.driver.reporting.report import as_annotation
+from penstock.driver.reporting.publisher import ReportPublisher, as_annotation
 from penstock.driver.spark.executor_pods import api_errors, remove_executors
 
 

@@ -16,11 +16,10 @@ from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import Failure
 from penstock.driver.reporting import report
 from penstock.driver.reporting.metrics import Metrics
+from penstock.driver.reporting.publisher import as_annotation, is_due
 from penstock.driver.reporting.report import (
     ReportBuilder,
-    as_annotation,
     committed_offsets,
-    is_due,
     last_repair,
     write_termination_message,
 )

@@ -1,4 +1,4 @@
-"""Where a generation of a checkpoint begins until it has committed: values only."""
+"""Where spec.checkpoint.startFrom says that a generation begins, until it has committed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.checkpoint import StartFrom
-from penstock.driver.kafka.offsets import Offsets, later_of_both
+from penstock.contract.remedies import REMEDIES
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.start_position import latest_offsets
+from penstock.driver.failures import DriverError, Failure
+from penstock.driver.kafka.offsets import EARLIEST, Offsets, first_offsets, later_of_both
+from penstock.driver.kafka.source_monitor import SourceMonitor
+
+START_POSITION_UNKNOWN = "StartPositionUnknown"
 
 
 def stored_form(start: StartFrom) -> dict[str, Any]:
@@ -67,3 +75,51 @@ class Beginning:
             offsets |= later_of_both(now, here) if counts else here
         ids = {topic: exist[topic] for topic in kept & exist.keys()}
         return Beginning(offsets, {**named.topic_ids, **ids})
+
+
+def offsets_in_kafka(
+    start: StartFrom, spec: StreamSpec, folder: CheckpointFolder, source: SourceMonitor
+) -> Offsets:
+    """What a start that names no earlier generation names in Kafka.
+
+    Raises StartPositionUnknown if the consumer group has committed nothing there.
+    """
+    if start.timestamp_ms is not None:
+        return source.fetch_offsets_at(start.timestamp_ms)
+    snapshot = source.snapshot()
+    assert snapshot is not None
+    earliest = snapshot.earliest
+    if start.consumer_group is not None:
+        committed = source.fetch_group_offsets(start.consumer_group)
+        if committed.keys().isdisjoint(snapshot.newest):
+            raise start_position_unknown(
+                f"The consumer group {start.consumer_group} has committed no offset of a topic "
+                "that the stream reads, or Kafka has forgotten it (offsets.retention.minutes)."
+            )
+        return {
+            topic: {n: committed.get(topic, {}).get(n, offset) for n, offset in of.items()}
+            for topic, of in earliest.items()
+        }
+    if start.offsets == "earliest":
+        return earliest
+    named = first_offsets(
+        start.offsets_by_partition or {},
+        latest_offsets(spec, folder, source, snapshot.newest),
+        "checkpoint.startFrom.offsetsByPartition",
+    )
+    return {
+        topic: {n: earliest[topic][n] if at == EARLIEST else at for n, at in of.items()}
+        for topic, of in named.items()
+    }
+
+
+def start_position_unknown(message: str) -> DriverError:
+    """The error for a place that a startFrom names, and that is not there."""
+    return DriverError(
+        Failure(
+            START_POSITION_UNKNOWN,
+            f"{message} {REMEDIES[START_POSITION_UNKNOWN].action}",
+            permanent=True,
+            recoverable=True,
+        )
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.checkpoint import StartFrom
-from penstock.driver.checkpoint.generation_start import Beginning, moves, stored_form
+from penstock.driver.checkpoint.start_from import Beginning, moves, stored_form
 from penstock.driver.kafka.offsets import Offsets
 
 STORED, NAMED = 70, 90

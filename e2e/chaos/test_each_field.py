@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.api.v1alpha1.field_changes import Change
+from penstock.api.v1alpha1.restarts_by_field import Change
 from penstock.cluster.objects import Object
 from penstock.contract import naming
 from penstock.contract.edit_effects import change_of_edit, edited_fields

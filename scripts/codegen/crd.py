@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from penstock.api.group_version import GROUP, KIND, MAX_NAME, PLURAL, VERSION
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.api.v1alpha1.field_changes import Change, change_of
+from penstock.api.v1alpha1.restarts_by_field import Change, change_of
 from penstock.api.v1alpha1.status import StreamStatus
 
 _FILE_HEAD = "# Generated from operator/penstock/api; run `make generate` to update.\n"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from penstock.api.v1alpha1.field_changes import with_live_of, without_live
+from penstock.api.v1alpha1.restarts_by_field import with_live_of, without_live
 from penstock.client.formatting import NONE, age, table
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import at, mapping, text

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from penstock.api.problem import FieldPath, Problem, Severity, dotted
-from penstock.api.v1alpha1.field_changes import Change, change_of
+from penstock.api.v1alpha1.restarts_by_field import Change, change_of
 from penstock.client.history import what_runs
 from penstock.cluster.kinds import Key
 from penstock.cluster.lenient_fields import mapping, text

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from penstock.api.v1alpha1.field_changes import Change, change_of, without_live, without_query
+from penstock.api.v1alpha1.restarts_by_field import Change, change_of, without_live, without_query
 from penstock.api.v1alpha1.spec import StreamSpec
 from penstock.contract.secrets import kafka_secret_keys
 from penstock.contract.sizing import executors_run_python

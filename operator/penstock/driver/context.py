@@ -21,7 +21,7 @@ class DriverContext:
     environment: Environment
     jvm: Jvm
     checkpoints: Checkpoints
-    """They stay where they are (api/v1alpha1/field_changes.py)."""
+    """They stay where they are (api/v1alpha1/restarts_by_field.py)."""
     application: SparkApplication
     followed: FollowedStream
     """The stream as it is now; outside a pod nobody changes it."""

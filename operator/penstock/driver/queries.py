@@ -10,7 +10,7 @@ import json
 import threading
 from dataclasses import replace
 
-from penstock.api.v1alpha1.field_changes import without_live
+from penstock.api.v1alpha1.restarts_by_field import without_live
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import NUMBERS, DriverReport
 from penstock.driver.checkpoint.notes import NotesFile

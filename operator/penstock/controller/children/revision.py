@@ -11,7 +11,7 @@ import yaml
 
 from penstock.api import group_version
 from penstock.api.modes import execution_of
-from penstock.api.v1alpha1.field_changes import with_live_of, without_live
+from penstock.api.v1alpha1.restarts_by_field import with_live_of, without_live
 from penstock.api.v1alpha1.status import Effective, EffectiveDriver, EffectiveExecutor
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster import kinds

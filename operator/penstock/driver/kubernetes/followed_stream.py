@@ -15,8 +15,8 @@ import yaml
 from pydantic import ValidationError
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.api.v1alpha1.field_changes import without_live
 from penstock.api.v1alpha1.restart import Restart
+from penstock.api.v1alpha1.restarts_by_field import without_live
 from penstock.api.v1alpha1.status import EditVerdict
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.lenient_fields import mapping
@@ -44,7 +44,7 @@ Judge = Callable[[Stream], Failure | None]
 
 @dataclass(frozen=True)
 class LiveFields:
-    """The part of a spec that a driver follows without a restart (field_changes.py)."""
+    """The part of a spec that a driver follows without a restart (restarts_by_field.py)."""
 
     log_level: str | None = None
     restart: Restart = Restart()  # noqa: RUF009

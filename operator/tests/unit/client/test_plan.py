@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.api.v1alpha1.field_changes import Change
+from penstock.api.v1alpha1.restarts_by_field import Change
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.client.plan import RESTARTS, LiveStream, plan, plan_edit
 from penstock.cluster import kinds

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from penstock.api.v1alpha1 import field_changes
-from penstock.api.v1alpha1.field_changes import Change, change_of
+from penstock.api.v1alpha1 import restarts_by_field
+from penstock.api.v1alpha1.restarts_by_field import Change, change_of
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.kinds import Manifest
 from penstock.contract.edit_effects import change_of_edit, edited_fields
@@ -193,17 +193,19 @@ def test_the_fields_of_the_class_refused_are_those_that_a_rule_refuses_to_change
 
 def test_each_class_is_of_a_field_that_exists() -> None:
     """A misspelt one would be no class at all."""
-    assert set(field_changes._CHANGES) <= {path.removeprefix(".") for path, _ in nodes(SPEC)}
+    assert set(restarts_by_field._CHANGES) <= {path.removeprefix(".") for path, _ in nodes(SPEC)}
 
 
 def test_an_earlier_spec_takes_the_live_fields_of_the_newest() -> None:
     """And nothing else: what runs is the earlier one."""
     for before in WIDE:
         for path, edited in edits(before, SPEC):
-            merged = field_changes.with_live_of(before, edited)
-            assert field_changes.without_live(merged) == field_changes.without_live(before), path
+            merged = restarts_by_field.with_live_of(before, edited)
+            assert restarts_by_field.without_live(merged) == restarts_by_field.without_live(
+                before
+            ), path
             if path in EDITS:
-                assert merged == field_changes.with_live_of(edited, edited), path
+                assert merged == restarts_by_field.with_live_of(edited, edited), path
 
 
 def test_a_new_field_replaces_the_pod() -> None:
@@ -212,7 +214,7 @@ def test_a_new_field_replaces_the_pod() -> None:
         assert change_of(path) is Change.POD
         parent, _, field = path.rpartition(".")
         spec = {parent: {field: 1}} if parent else {field: 1}
-        assert field_changes.without_live(spec) == spec
+        assert restarts_by_field.without_live(spec) == spec
 
 
 def test_kubectl_explain_says_what_a_change_does() -> None:

@@ -10,8 +10,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from penstock.api.v1alpha1.field_changes import Change, change_of
 from penstock.api.v1alpha1.restart import Restart
+from penstock.api.v1alpha1.restarts_by_field import Change, change_of
 from penstock.cluster.rest_api import ApiError
 from penstock.cluster.stream import Stream
 from penstock.controller.children import revision

@@ -10,7 +10,12 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.api.v1alpha1 import restarts_by_field
-from penstock.api.v1alpha1.restarts_by_field import Change, change_of
+from penstock.api.v1alpha1.restarts_by_field import (
+    Change,
+    change_of,
+    with_live_of,
+    without_live,
+)
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.kinds import Manifest
 from penstock.contract.edit_effects import change_of_edit, edited_fields
@@ -200,12 +205,10 @@ def test_an_earlier_spec_takes_the_live_fields_of_the_newest() -> None:
     """And nothing else: what runs is the earlier one."""
     for before in WIDE:
         for path, edited in edits(before, SPEC):
-            merged = restarts_by_field.with_live_of(before, edited)
-            assert restarts_by_field.without_live(merged) == restarts_by_field.without_live(
-                before
-            ), path
+            merged = with_live_of(before, edited)
+            assert without_live(merged) == without_live(before), path
             if path in EDITS:
-                assert merged == restarts_by_field.with_live_of(edited, edited), path
+                assert merged == with_live_of(edited, edited), path
 
 
 def test_a_new_field_replaces_the_pod() -> None:
@@ -214,7 +217,7 @@ def test_a_new_field_replaces_the_pod() -> None:
         assert change_of(path) is Change.POD
         parent, _, field = path.rpartition(".")
         spec = {parent: {field: 1}} if parent else {field: 1}
-        assert restarts_by_field.without_live(spec) == spec
+        assert without_live(spec) == spec
 
 
 def test_kubectl_explain_says_what_a_change_does() -> None:

@@ -36,7 +36,7 @@ _MODES_HEAD = """\
 # Modes: what each accepts
 
 The operator and `penstock validate` check SQL against this table before a driver starts. Each cell
-is the verdict of Spark 4.2, and [tested](testing.md#other-claims) against it. If the SQL text is
+is the verdict of Spark 4.3, and [tested](testing.md#other-claims) against it. If the SQL text is
 not enough to tell, Spark's analyzer in the driver decides, and a refused stream is `Stalled` with
 Spark's message.
 

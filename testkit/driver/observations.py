@@ -28,6 +28,7 @@ MAYBE_POISON = Failure("CastInvalidInput", "a record", recoverable=True, maybe_p
 UP = replace(
     nothing_observed(100.0),
     partitions=4,
+    slots=4,
     desired_cores=4,
     requested_cores=4,
     registered_cores=4,

@@ -1,5 +1,6 @@
 """Jars from Maven, pinned by a pom.xml, and kept in the cache under a hash of its content."""
 
+import importlib.metadata
 import importlib.util
 import os
 import shutil
@@ -41,7 +42,9 @@ def connector_jars() -> Path:
         compile_connector(folder / CONNECTOR_JAR, spark, s3a)
 
     sources = [CONNECTOR / part for part in ("build", "resources", "src")]
-    target = cache_dir("jars") / f"connector-{content_hash(spark.name, s3a.name, *sources)}"
+    compiled_for = importlib.metadata.version("pyspark")
+    name = content_hash(compiled_for, spark.name, s3a.name, *sources)
+    target = cache_dir("jars") / f"connector-{name}"
     return build_once(target, add_ours)
 
 

@@ -67,7 +67,7 @@ RING_1 = (
     *(
         Bad({"sparkConf": {f"spark.sql.streaming.{name}": "2"}}, "spec.sparkConf", says)
         for name, says in (
-            ("stateStore.checkpointFormatVersion", "it is 1 on a volume, which the driver repairs"),
+            ("stateStore.checkpointFormatVersion", "it is 2, which real-time mode and object"),
             ("offsetLog.formatVersion", "the driver reads and repairs version 1"),
         )
     ),
@@ -579,8 +579,8 @@ RING_2 = (
     Bad({"transform": {"sql": "DROP TABLE x"}}, "spec.transform.sql", "takes one SELECT"),
     Bad({"transform": {"sql": "SELECT count(*) AS value FROM source"}}, "spec.transform.sql",
         "does not support Aggregate (an aggregate: COUNT(*))"),
-    Bad({"transform": {"sql": "SELECT DISTINCT value FROM source"}, "trigger": REAL},
-        "spec.transform.sql", "does not support Deduplicate"),
+    Bad({"transform": {"sql": "SELECT value FROM source UNION SELECT key FROM source"},
+         "trigger": REAL}, "spec.transform.sql", "does not support Union"),
     Bad({"transform": {"sql": "SELECT value FROM source LIMIT 3"}, "trigger": ASYNC},
         "spec.transform.sql", "asynchronous progress tracking supports stateless queries only"),
     Bad({"transform": {"sql": "SELECT key, max(offset) AS value FROM source GROUP BY key"},

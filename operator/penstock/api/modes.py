@@ -40,6 +40,11 @@ class Execution:
         """Whether the micro-batch engine runs it without restrictions."""
         return self.mode in (Mode.MICRO_BATCH, Mode.AVAILABLE_NOW)
 
+    @property
+    def may_keep_state(self) -> bool:
+        """Whether the engine keeps state in it; in real-time mode since Spark 4.3."""
+        return self.in_batches or self.mode is Mode.REAL_TIME
+
     def __str__(self) -> str:
         if not self.in_batches:
             return str(self.mode)

@@ -69,8 +69,12 @@ RESERVED_CONFS: Mapping[str, str] = {
     ),
     "spark.sql.streaming.offsetLog.formatVersion": "the driver reads and repairs version 1",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": (
-        "it is 1 on a volume, which the driver repairs, and 2 in an object store"
+        "it is 2, which real-time mode and object stores need"
     ),
+    "spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled": (
+        "each batch is committed"
+    ),
+    "spark.sql.execution.sortBeforeRepartition": "real-time mode runs no sort before a shuffle",
     "spark.sql.streaming.unsupportedOperationCheck": "Spark would give wrong results",
     "spark.sql.streaming.checkpointLocation": "use spec.checkpoint",
     "spark.kubernetes.executor.deleteOnTermination": "a driver may not edit its executors' pods",

@@ -2,7 +2,9 @@
 
 A continuous query runs one long task for each source partition. With fewer cores than partitions,
 some partitions starve without an error or a warning (Structured Streaming Programming Guide,
-"Caveats"; measured in Spark 4.2), so there are always at least as many cores as partitions.
+"Caveats"; measured in Spark 4.2), so there are always at least as many cores as partitions. In
+real-time mode the stages of a query run at once: each has its tasks beside those of the others, and
+Spark runs no job for which there are too few slots (PipelinedShuffleUnsupportedException).
 """
 
 from dataclasses import dataclass
@@ -28,6 +30,8 @@ class Size:
     partitions: int
     executors: int
     cores_per_executor: int
+    slots: int
+    """The tasks that run at once in a mode whose tasks keep their cores."""
 
     @property
     def cores(self) -> int:
@@ -37,22 +41,29 @@ class Size:
 
 @dataclass(frozen=True)
 class TooFewExecutorsAllowed:
-    """The stream's own maximum forbids the cores that its partitions need."""
+    """The stream's own maximum forbids the cores that its tasks need."""
 
     partitions: int
+    state_tasks: int
     executors_needed: int
     max_executors: int
 
     def __str__(self) -> str:
         return (
-            f"{self.partitions} partitions need {self.executors_needed} executors, but "
-            f"spec.executor.maxInstances is {self.max_executors}: raise it, or raise "
-            f"spec.executor.cores"
+            f"{self.partitions} partitions{self._and_state} need {self.executors_needed} "
+            f"executors, but spec.executor.maxInstances is {self.max_executors}: raise it, or "
+            f"raise spec.executor.cores"
         )
 
+    @property
+    def _and_state(self) -> str:
+        return f" and {self.state_tasks} tasks with state" if self.state_tasks else ""
 
-def size(partitions: int, spec: StreamSpec) -> Size | TooFewExecutorsAllowed:
+
+def size(partitions: int, spec: StreamSpec, state_tasks: int = 0) -> Size | TooFewExecutorsAllowed:
     """The executors for a source with this many partitions; 0 partitions count as one.
+
+    `state_tasks` are those of all stages with state that run beside the stage that reads.
 
     >>> spec = StreamSpec.model_validate({
     ...     "source": {"rate": {"rowsPerSecond": 1}}, "sink": {"noop": {}},
@@ -60,15 +71,18 @@ def size(partitions: int, spec: StreamSpec) -> Size | TooFewExecutorsAllowed:
     ...     "executor": {"cores": 2, "maxInstances": 3},
     ... })
     >>> size(5, spec)
-    Size(partitions=5, executors=3, cores_per_executor=2)
+    Size(partitions=5, executors=3, cores_per_executor=2, slots=5)
     >>> size(7, spec).executors_needed
     4
+    >>> str(size(3, spec, state_tasks=4)).partition(",")[0]
+    '3 partitions and 4 tasks with state need 4 executors'
     """
     executor = spec.executor
-    needed = -(-max(partitions, 1) // executor.cores)
+    slots = max(partitions, 1) + state_tasks
+    needed = -(-slots // executor.cores)
     if executor.max_instances is not None and needed > executor.max_instances:
-        return TooFewExecutorsAllowed(partitions, needed, executor.max_instances)
-    return Size(partitions, max(needed, executor.min_instances), executor.cores)
+        return TooFewExecutorsAllowed(partitions, state_tasks, needed, executor.max_instances)
+    return Size(partitions, max(needed, executor.min_instances), executor.cores, slots)
 
 
 def default_parallelism(source: Source, conf: dict[str, str]) -> int | None:

@@ -69,6 +69,7 @@ EXIT_NOT_RENEWED = 91
 ENV_JAVA_OPTIONS = "PENSTOCK_DRIVER_JAVA_OPTIONS"
 # The data source, which needs Spark's connector too. It is with all else of connector/ in one jar.
 _CONNECTOR = "dev.penstock.spark.KafkaProvider"
+_COMPILED_FOR = "dev.penstock.spark.SparkVersion"
 
 
 # From one core on, the driver is given more than a fast start needs.
@@ -353,8 +354,9 @@ def check_connector(gateway: Any) -> None:
     package = java_class(gateway, "org.apache.spark.package$")
     spark = str(getattr(package, "MODULE$").SPARK_VERSION())
     try:
-        provider = java_class(gateway, "java.lang.Class").forName(_CONNECTOR)
-        needed = str(provider.getField("SPARK").get(None))
+        classes = java_class(gateway, "java.lang.Class")
+        classes.forName(_CONNECTOR)
+        needed = str(classes.forName(_COMPILED_FOR).getField("COMPILED_FOR").get(None))
     except Py4JJavaError as error:  # no such class, or one that Spark's connector should have
         raise _image_not_usable(f"the JVM says {error.java_exception.toString()}") from None
     if not is_for(needed, spark):
@@ -364,7 +366,7 @@ def check_connector(gateway: Any) -> None:
 def is_for(needed: str, spark: str) -> bool:
     """Whether this Spark has the version that connector/ needs; a vendor may have added to it.
 
-    >>> [is_for("4.2.0", spark) for spark in ("4.2.0", "4.2.0-vendor-1", "4.2.1", "4.1.0")]
+    >>> [is_for("4.3.0", spark) for spark in ("4.3.0", "4.3.0-vendor-1", "4.3.1", "4.2.0")]
     [True, True, False, False]
     """
     return spark.partition("-")[0] == needed

@@ -135,7 +135,7 @@ def _spark(
         log=log,
     )
     try:
-        conf = session.spark_conf(stream, environment, Size(1, 1, 1))
+        conf = session.spark_conf(stream, environment, Size(1, 1, 1, 1))
         spark = session.start(jvm.gateway, conf)
         yield jvm, spark
         spark.stop()

@@ -31,6 +31,7 @@ _BY_NAME: dict[str, Operation] = {
         (
             "any_value", "bit_and", "bit_or", "bit_xor", "bitmap_and_agg",
             "bitmap_construct_agg", "bitmap_or_agg", "bool_and", "bool_or", "collect_list",
+            "collect_union",
             "count_if", "count_min_sketch", "every", "histogram_numeric", "hll_sketch_agg",
             "hll_union_agg", "kll_merge_agg_bigint", "kll_merge_agg_double", "kll_merge_agg_float",
             "kll_sketch_agg_bigint", "kll_sketch_agg_double", "kll_sketch_agg_float", "kurtosis",

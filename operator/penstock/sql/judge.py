@@ -14,7 +14,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.api.modes import EXECUTIONS, Execution, execution_of
+from penstock.api.modes import EXECUTIONS, Execution, Mode, execution_of
 from penstock.api.problem import NOT_JUDGED, Problem, Severity
 from penstock.api.v1alpha1 import SqlFunction, StreamSpec
 from penstock.api.v1alpha1.transforms import SOURCE_VIEW
@@ -97,6 +97,7 @@ class _Judge:
         self._spec = spec
         self._transform = spec.transform
         self._execution = execution_of(spec)
+        self._others = _possible(spec)
         self._watermark = (
             None if spec.transform.watermark is None else spec.transform.watermark.column
         )
@@ -181,7 +182,7 @@ class _Judge:
         if watermarks:
             execution = replace(execution, watermark=True, by_clause=self._watermark is None)
             operations.append((op.WATERMARK, exp.var(tokens[watermarks[0].first].text)))
-        self._problems += _refuse_unsupported(query, operations, execution, tokens)
+        self._problems += _refuse_unsupported(query, operations, execution, tokens, self._others)
         columns = ColumnReader(self._source, self._own_functions)
         made = columns.read(root, {})
         self._refuse_bytes(query, tokens, columns.bytes_as_text)
@@ -354,7 +355,9 @@ class _Judge:
             reader = QueryReader(self._own_functions, EventTime(None), times)
             reader.read_body(root)
             operations = [each for each in reader.operations if is_called or each[0] in IN_FUNCTION]
-            self._problems += _refuse_unsupported(body, operations, self._execution, tokens)
+            self._problems += _refuse_unsupported(
+                body, operations, self._execution, tokens, self._others
+            )
             self._leave_names_to_spark(body, tokens, reader)
         return called_functions(root)
 
@@ -407,6 +410,7 @@ def _refuse_unsupported(
     operations: Iterable[tuple[Operation, exp.Expr]],
     execution: Execution,
     tokens: list[Token],
+    others: Sequence[Execution],
 ) -> list[Problem]:
     """One refusal for each kind of unsupported operation, at its first place in the text."""
     operations = list(operations)
@@ -417,7 +421,7 @@ def _refuse_unsupported(
     }
     alternatives = [
         each
-        for each in EXECUTIONS
+        for each in others
         if each != execution and all(operation.supported_by(each) for operation, _ in operations)
     ]
     return [
@@ -445,9 +449,21 @@ def _message(
 
 
 def _nearest(alternatives: list[Execution], execution: Execution) -> Execution:
-    """The first alternative of the same mode, or else the first of all."""
-    same_mode = [alternative for alternative in alternatives if alternative.mode is execution.mode]
-    return (same_mode or alternatives)[0]
+    """The first alternative of the same mode, or else of the same kind of mode, or of all."""
+    mode = execution.mode
+    same = [it for it in alternatives if it.mode is mode]
+    alike = [
+        it for it in alternatives if mode.has_long_running_tasks is it.mode.has_long_running_tasks
+    ]
+    return (same or alike or alternatives)[0]
+
+
+def _possible(spec: StreamSpec) -> tuple[Execution, ...]:
+    """The executions that the spec's source and sink allow (api/v1alpha1/mode_rules.py)."""
+    source, sink = spec.source, spec.sink
+    in_real_time = sink.kafka or sink.console or sink.memory
+    is_possible = source.kafka and in_real_time and not sink.exactly_once
+    return tuple(it for it in EXECUTIONS if is_possible or it.mode is not Mode.REAL_TIME)
 
 
 def _place(node: exp.Expr, text: SqlText, tokens: list[Token]) -> Place | None:

@@ -268,7 +268,7 @@ class QueryReader:
             is_named = isinstance(expression, exp.Anonymous | exp.JoinHint | exp.Var)
             name = (expression.name if is_named else expression.key).upper()
             if name in _REPARTITION_HINTS:
-                self._add(op.REPARTITION, hint)
+                self._add(op.COALESCE if name == "COALESCE" else op.REPARTITION, hint)
             elif name in _JOIN_HINTS:
                 named = {one.name.lower() for one in expression.expressions}
                 # Spark ignores a hint for another relation.

@@ -1,6 +1,6 @@
 """The operations that each mode of Spark supports: one table for refusals and documentation.
 
-The verdicts are those of Spark 4.2: of its UnsupportedOperationChecker at the start of a query, and
+The verdicts are those of Spark 4.3: of its UnsupportedOperationChecker at the start of a query, and
 in real-time mode of its list of allowed operators when the first batch is planned. A test compares
 them all with Spark. If Spark supports an operation in some queries only, it is refused here only
 where that is certain. The rest is left to Spark's analyzer in the driver, since a wrong refusal
@@ -38,16 +38,25 @@ def _not_continuous(execution: Execution) -> bool:
     return execution.mode is not Mode.CONTINUOUS
 
 
-def _without_shuffle(execution: Execution) -> bool:
-    return execution.mode not in (Mode.CONTINUOUS, Mode.REAL_TIME)
+def _tasks_take_turns(execution: Execution) -> bool:
+    return not execution.mode.has_long_running_tasks
 
 
 def _aggregate(execution: Execution) -> bool:
-    return execution.in_batches and (execution.output_mode != "append" or execution.watermark)
+    return execution.may_keep_state and (execution.output_mode != "append" or execution.watermark)
 
 
 def _aggregate_without_event_time(execution: Execution) -> bool:
-    return execution.in_batches and execution.output_mode != "append"
+    return execution.may_keep_state and execution.output_mode != "append"
+
+
+# Real-time mode refuses to read a source twice, and a stream has one source only.
+def _union_aggregate(execution: Execution) -> bool:
+    return execution.in_batches and _aggregate(execution)
+
+
+def _union_aggregate_without_event_time(execution: Execution) -> bool:
+    return execution.in_batches and _aggregate_without_event_time(execution)
 
 
 def _session_aggregate(execution: Execution) -> bool:
@@ -168,7 +177,7 @@ SEMI_JOIN_WITHOUT_EVENT_TIME = Operation(
 ANTI_JOIN = Operation("Join", "an anti join with a stream on its right", _never)
 CROSS_JOIN = Operation("Join", "a join of two streams without an equality", _never, _NO_KEY)
 STATIC_JOIN = Operation("Join", "a join with a table", _not_continuous)
-STATIC_CROSS_JOIN = Operation("Join", "a cross join with a table", _without_shuffle)
+STATIC_CROSS_JOIN = Operation("Join", "a cross join with a table", _tasks_take_turns)
 TABLE_PRESERVING_JOIN = Operation(
     "Join",
     "an outer join that keeps the rows of the table",
@@ -176,16 +185,15 @@ TABLE_PRESERVING_JOIN = Operation(
     "a later record of the stream can still match a row of the table",
     "keep the rows of the stream instead",
 )
-# Real-time mode refuses to read a source twice, and a stream has one source only.
-UNION = Operation("Union", "UNION ALL", _without_shuffle)
+UNION = Operation("Union", "UNION ALL", _tasks_take_turns)
 STATIC_UNION = Operation("Union", "UNION of a stream and a table", _never)
 DISTINCT_UNION = Operation(
-    "Union", "UNION, which removes duplicates, over event time", _aggregate, _NO_EVENT_TIME
+    "Union", "UNION, which removes duplicates, over event time", _union_aggregate, _NO_EVENT_TIME
 )
 DISTINCT_UNION_WITHOUT_EVENT_TIME = Operation(
     "Union",
     "UNION, which removes duplicates",
-    _aggregate_without_event_time,
+    _union_aggregate_without_event_time,
     _NO_EVENT_TIME,
 )
 EXCEPT = Operation("Except", "EXCEPT with a stream on its right", _never)
@@ -228,7 +236,8 @@ SORT_WITHOUT_AGGREGATE = Operation(
     "only the result of an aggregate can be sorted, as a whole",
     _GREATEST,
 )
-REPARTITION = Operation("Repartition", "repartitioning", _without_shuffle)
+REPARTITION = Operation("Repartition", "repartitioning", _not_continuous)
+COALESCE = Operation("Coalesce", "fewer partitions by COALESCE", _tasks_take_turns)
 SAMPLE = Operation("Sample", "TABLESAMPLE", _never)
 GENERATE = Operation("Generate", "a function that returns several rows", _not_continuous)
 GENERATE_IN_FUNCTION = Operation(
@@ -245,7 +254,7 @@ INTERVAL_IN_WINDOW = Operation(
     "Spark takes its lengths as text only",
     "write them as text, such as '1 hour'",
 )
-SCRIPT = Operation("ScriptTransformation", "SELECT TRANSFORM", _without_shuffle)
+SCRIPT = Operation("ScriptTransformation", "SELECT TRANSFORM", _tasks_take_turns)
 CURRENT_TIME = Operation(
     "CurrentTime",
     "the current time or date",
@@ -283,15 +292,15 @@ OPERATIONS: tuple[Operation, ...] = (
     STATIC_JOIN, STATIC_CROSS_JOIN, TABLE_PRESERVING_JOIN, UNION,
     DISTINCT_UNION_WITHOUT_EVENT_TIME, DISTINCT_UNION, STATIC_UNION, EXCEPT,
     STATIC_EXCEPT_WITHOUT_EVENT_TIME, STATIC_EXCEPT, INTERSECT, JOIN_HINT, WATERMARK, WITH,
-    PIPE, LATERAL, LIMIT, OFFSET, SORT_WITHOUT_AGGREGATE, SORT, REPARTITION, SAMPLE, GENERATE,
-    GENERATE_IN_FUNCTION, SCRIPT, CURRENT_TIME, ROW_NUMBER, STREAM_IN_SUBQUERY,
+    PIPE, LATERAL, LIMIT, OFFSET, SORT_WITHOUT_AGGREGATE, SORT, REPARTITION, COALESCE, SAMPLE,
+    GENERATE, GENERATE_IN_FUNCTION, SCRIPT, CURRENT_TIME, ROW_NUMBER, STREAM_IN_SUBQUERY,
     COMPLETE_WITHOUT_AGGREGATE, NO_STREAM,
 )  # fmt: skip
 
 _OUTPUTS = ("append", "update", "complete")
 # For operations that only some modes support.
 _REASON_BY_MODE = {
-    Mode.REAL_TIME: "real-time mode supports neither state nor a shuffle in Spark 4.2",
+    Mode.REAL_TIME: "Spark 4.3 does not run it in real-time mode",
     Mode.ASYNC: "asynchronous progress tracking supports stateless queries only",
 }
 

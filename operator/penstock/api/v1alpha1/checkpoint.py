@@ -233,7 +233,8 @@ class Checkpoint(SpecObject):
         description="Partitions of the state of a query that keeps some: no more cores can work "
         "on it. They are also those of the query's other shuffles. If it is changed, Spark divides "
         "the state anew before the query goes on, so it reads and writes all of it. Default: what "
-        "the checkpoint began with, which is the number of cores, and at least 4.",
+        "the checkpoint began with, which is the number of cores, and at least 4; in real-time "
+        "mode, where each takes a core, that of the source's partitions, from 2 to 4.",
         examples=[16],
     )
     generation: Generation = Field(

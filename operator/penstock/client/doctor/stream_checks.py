@@ -244,6 +244,8 @@ def few_state_partitions(stream: StreamFacts, facts: ClusterFacts) -> Iterator[F
     cores, state = stream.status.cores, stream.status.state_partitions
     if cores is None or state is None or state >= cores.desired:
         return
+    if stream.status.mode == "RealTime":  # its other cores have tasks of their own
+        return
     message = (
         f"Its state has {state} partitions, and it has "
         f"{cores.desired} cores: no more than {state} of them work on the state at a time"

@@ -79,8 +79,10 @@ def role_binding(desired: Revision) -> Manifest:
 def network_policy(desired: Revision) -> Manifest | None:
     """Who may connect to the stream's pods; None if the administrator wants no such policies.
 
-    Only its own pods reach the ports of Spark: executors connect to the driver, and, to exchange
-    the blocks of a shuffle, to each other. Policies add up: another one may allow more.
+    Only its own pods reach the ports of Spark: executors connect to the driver, and, for a shuffle,
+    to each other. In real-time mode each task that writes to a shuffle opens a port that nobody
+    can choose, without authentication (StreamingShuffleWriter, Spark 4.3). Policies add up: another
+    one may allow more.
     """
     if not desired.settings.network_policies.enabled:
         return None
@@ -92,10 +94,7 @@ def network_policy(desired: Revision) -> Manifest | None:
             "podSelector": own_pods,
             "policyTypes": ["Ingress"],
             "ingress": [
-                {
-                    "from": [{"podSelector": own_pods}],
-                    "ports": _ports(naming.DRIVER_PORT, naming.BLOCK_MANAGER_PORT),
-                },
+                {"from": [{"podSelector": own_pods}]},
                 # The kubelet, whose addresses are not known here.
                 {"ports": _ports(naming.PROBES_PORT)},
                 {**({"from": peers} if peers else {}), "ports": _ports(naming.METRICS_PORT)},

@@ -92,7 +92,7 @@ def plan(
     )
     if not keep_ids:
         target = _without_other_partitions(target, spec)
-    if state and target.epoch is not None and not execution_of(spec).in_batches:
+    if state and target.epoch is not None and not execution_of(spec).may_keep_state:
         mode_switch.refuse_to_drop_state()
     if target.epoch is not None:
         mode_switch.refuse_other_format(target.offsets[target.epoch], spec)
@@ -108,6 +108,8 @@ def plan(
         target = mode_switch.with_metadata_lines(target)
         if mode is not Mode.ASYNC:
             target = mode_switch.without_gap(target)
+        if mode is Mode.REAL_TIME and not state:
+            target = mode_switch.with_commit_for_real_time(target)
     target = with_metadata(target)
     steps = _steps(files, parsed, target, removed)
     imports = (Repair(RepairKind.IMPORTED, path) for path, _ in importing)

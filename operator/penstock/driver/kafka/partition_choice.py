@@ -34,8 +34,11 @@ def choose(
     count: int,
     by_topic: Mapping[str, Sequence[int]] | None,
     read: Mapping[str, Collection[int]],
+    state_tasks: int = 0,
 ) -> ChosenPartitions:
     """The partitions to read, of `count` that exist; `read` are those that the stream has read.
+
+    `state_tasks` are the tasks with state that keep their cores too.
 
     Raises TooFewExecutorsAllowed if not even these have the cores that they need.
 
@@ -48,12 +51,13 @@ def choose(
     >>> chosen.by_topic, chosen.left_out
     ({'in': [0, 1]}, 1)
     """
-    needed = size(count, spec)
+    needed = size(count, spec, state_tasks)
     if isinstance(needed, Size):
         return ChosenPartitions(by_topic, needed)
     if not spec.trigger.mode.has_long_running_tasks:
         # Its tasks take turns, so fewer cores only make it slower.
-        fewer = Size(count, needed.max_executors, spec.executor.cores)
+        cores = needed.max_executors * spec.executor.cores
+        fewer = Size(count, needed.max_executors, spec.executor.cores, cores)
         slower = f"The query runs with {fewer.cores} cores for {count} partitions: {needed}."
         return ChosenPartitions(by_topic, fewer, warning=Failure(TOO_FEW_EXECUTORS_ALLOWED, slower))
     known = {
@@ -62,7 +66,7 @@ def choose(
         if (common := [number for number in numbers if number in read.get(topic, ())])
     }
     reading = sum(map(len, known.values()))
-    fewer_partitions = size(reading, spec)
+    fewer_partitions = size(reading, spec, state_tasks)
     if not known or not isinstance(fewer_partitions, Size):
         raise DriverError(Failure(TOO_FEW_EXECUTORS_ALLOWED, str(needed), permanent=True))
     waiting = (

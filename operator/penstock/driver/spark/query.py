@@ -246,6 +246,21 @@ def keeps_state(frame: DataFrame) -> bool:
     return any(map(_keeps_state, _operators(frame)))
 
 
+def state_tasks(frame: DataFrame, spec: StreamSpec, state_partitions: int) -> int:
+    """The tasks with state that run all the time: those of real-time mode, whose stages all do.
+
+    Each operator with state is a stage of its own. An aggregate without GROUP BY has one task.
+    """
+    if spec.trigger.mode is not Mode.REAL_TIME:
+        return 0
+    stateful = filter(_keeps_state, _operators(frame))
+    return sum(1 if _is_undivided(operator) else state_partitions for operator in stateful)
+
+
+def _is_undivided(operator: Any) -> bool:
+    return _name(operator) == "Aggregate" and bool(operator.groupingExpressions().isEmpty())
+
+
 # Operators without state that may pass records to other tasks.
 _SHUFFLING = frozenset(
     {"Coalesce", "Repartition", "RepartitionByExpression", "RebalancePartitions", "Sort", "Window"}

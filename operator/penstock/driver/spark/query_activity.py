@@ -26,7 +26,7 @@ class Activity:
     """Completed tasks and rows of the running stages: it changes while a batch works. None in
     continuous mode, whose sign of life is the commit."""
     confirmed_running: bool
-    """The query works although it has not committed: every partition has a running task (real-time
+    """The query works although it has not committed: each of its tasks runs (real-time
     mode, whose first commit may take minutes), or it is idle (micro-batch)."""
     active_tasks: int | None
     """Running tasks, in a mode where each partition always has one; else None."""
@@ -50,10 +50,8 @@ NO_ACTIVITY = Activity(
 )
 
 
-def observe_activity(
-    query: StreamingQuery, spark_context: Any, mode: Mode, partitions: int
-) -> Activity:
-    """The query's activity now.
+def observe_activity(query: StreamingQuery, spark_context: Any, mode: Mode, slots: int) -> Activity:
+    """The query's activity now; `slots` are its tasks in a mode where they keep their cores.
 
     Uses StreamExecution.noNewData, which processAllAvailable waits for; the query's status would
     have to be compared as text.
@@ -68,7 +66,7 @@ def observe_activity(
         return replace(NO_ACTIVITY, active_tasks=running, waiting_tasks=waiting)
     work, active, read = _work(spark_context)
     if mode is Mode.REAL_TIME:
-        confirmed = 0 < partitions <= active
+        confirmed = 0 < slots <= active
         return replace(NO_ACTIVITY, work=work, confirmed_running=confirmed, handled=read)
     idle = bool(query._jsq.streamingQuery().noNewData())
     progress = query._jsq.lastProgress() if idle else None

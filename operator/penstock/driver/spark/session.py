@@ -73,9 +73,13 @@ _DEFAULTS = {
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STATE_STORE = "spark.sql.streaming.stateStore"
 _STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
+_STATE_STORE_CLASS = f"{_STATE_STORE}.providerClass"
+_STATE_FORMAT = f"{_STATE_STORE}.checkpointFormatVersion"
 _STATE = {
-    f"{_STATE_STORE}.providerClass": ROCKSDB,
+    _STATE_STORE_CLASS: ROCKSDB,
     f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+    # What real-time mode needs, so that a stream can take it with the state that it has.
+    _STATE_FORMAT: "2",
 }
 # Of an executor's memory beside the heap: threads, classes and buffers of the JVM have the rest.
 _STATE_SHARE = 4
@@ -91,7 +95,6 @@ _DURABLE_FILES = f"{_PACKAGE}.DurableCheckpointFileManager"
 _IN_OBJECT_STORE = {
     FILE_MANAGER: f"{_PACKAGE}.ObjectStoreCheckpointFileManager",
     **_STATE,
-    f"{_STATE_STORE}.checkpointFormatVersion": "2",
 }
 
 # The user's sparkConf overrides these too. They find an executor that is frozen, or cut off from
@@ -168,6 +171,21 @@ _FORCED_ON_KUBERNETES = {
 }
 
 
+# Real-time mode with state. The user's sparkConf overrides these.
+_DEFAULTS_IN_REAL_TIME_MODE = {
+    # How long a shuffle gathers rows before it passes them on. Spark's default is 25 ms or so of
+    # the latency.
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
+}
+_FORCED_IN_REAL_TIME_MODE = {
+    # The sort would wait for all rows of a batch, so Spark refuses a shuffle with it.
+    "spark.sql.execution.sortBeforeRepartition": "false",
+    # Otherwise a query without state commits some batches only, and late. EXCEPT, which Spark
+    # takes for such a one, is then refused (measured, Spark 4.3).
+    "spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled": "false",
+}
+
+
 def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -> dict[str, str]:
     """Spark's configuration for this stream, environment and number of executors.
 
@@ -189,9 +207,13 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
         _CONSUMERS: str(_consumers(spec, size)),
     }
     conf = {**defaults, **spec.spark_conf, **_FORCED}
+    if conf[_STATE_STORE_CLASS] != ROCKSDB:
+        del conf[_STATE_FORMAT]  # which no other class has
     conf |= _observability(spec.observability)
     if spec.trigger.mode is Mode.CONTINUOUS:
         conf |= _FORCED_IN_CONTINUOUS_MODE
+    if spec.trigger.mode is Mode.REAL_TIME:
+        conf = {**_DEFAULTS_IN_REAL_TIME_MODE, **conf, **_FORCED_IN_REAL_TIME_MODE}
     parallelism = default_parallelism(spec.source, spec.spark_conf)
     if parallelism is not None:
         conf["spark.default.parallelism"] = str(parallelism)
@@ -351,8 +373,9 @@ def _shuffle_partitions(spec: StreamSpec, size: Size) -> str:
     """
     if spec.checkpoint.state_partitions is not None:
         return str(spec.checkpoint.state_partitions)
-    least = MIN_STATE_PARTITIONS if execution_of(spec).in_batches else 1
-    return str(max(size.cores, least))
+    if spec.trigger.mode is Mode.REAL_TIME:  # each is a task that keeps its core
+        return str(max(2, min(size.partitions, MIN_STATE_PARTITIONS)))
+    return str(max(size.cores, MIN_STATE_PARTITIONS if execution_of(spec).in_batches else 1))
 
 
 def submit_arguments(spec: StreamSpec, scratch: Path) -> list[str]:

@@ -441,7 +441,7 @@ def _while_running(
     if failure is not None:
         return fail(failure)
     registered, desired = observation.registered_cores, observation.desired_cores
-    lacks_cores = registered < stall_detection.needed_cores(run.partitions, observation, policy)
+    lacks_cores = registered < stall_detection.needed_cores(run.slots, observation, policy)
     run = replace(run, cores=registered, wall_clock=observation.wall_clock)
     run, events = _with_interruption(run, history, observation, policy)
     action = Action.WAIT

@@ -22,6 +22,8 @@ class Observation:
     """The failure since the last observation."""
     partitions: int | None
     """Partitions of the source; None before they were discovered, and after a reset."""
+    slots: int
+    """Tasks of the query that run at once, and keep their cores."""
     desired_cores: int
     requested_cores: int
     registered_cores: int
@@ -68,6 +70,7 @@ def nothing_observed(now: float) -> Observation:
         now=now,
         failure=None,
         partitions=None,
+        slots=0,
         desired_cores=0,
         requested_cores=0,
         registered_cores=0,

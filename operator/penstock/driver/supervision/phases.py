@@ -44,8 +44,8 @@ class Running:
     """It has committed an epoch with records: its code is loaded, and its clients are connected."""
     fruitful: bool = False
     """It has committed records, or epochs while it was healthy for `stable_after`."""
-    partitions: int
-    """The partitions that it was started with."""
+    slots: int
+    """The tasks that it was started with, in a mode where they keep their cores."""
     cores: int
     """The registered cores at the previous observation."""
     wall_clock: float
@@ -72,7 +72,7 @@ class Running:
     """The newest trigger that has found no records."""
     cores_complete_since: float
     tasks_complete_since: float
-    """Since when each partition has had a task."""
+    """Since when all of them have run."""
     source_answers_since: float
     healthy_since: float | None = None
     interruption: str | None = None
@@ -83,11 +83,10 @@ class Running:
     @classmethod
     def begin(cls, observation: Observation, after: Failure | None, mode: Mode) -> Running:
         """The run of a query that is started now."""
-        assert observation.partitions is not None
         now = observation.now
         return cls(
             after=after,
-            partitions=observation.partitions,
+            slots=observation.slots,
             cores=observation.registered_cores,
             wall_clock=observation.wall_clock,
             epoch=observation.epoch,

@@ -66,6 +66,8 @@ class PlannedQuery:
     partitions: Mapping[str, Sequence[int]] | None
     """Those of the source that it was planned with."""
     partition_count: int
+    state_tasks: int
+    """The tasks with state that run all the time."""
     state_partitions: int
     """Of its state: 0 if it keeps none."""
     repartition_to: int | None
@@ -76,6 +78,11 @@ class PlannedQuery:
     fields: frozenset[SchemaField]
     """Of the schemas with which it reads records."""
     warning: Failure | None
+
+    @property
+    def slots(self) -> int:
+        """Its tasks, in a mode where they run all the time."""
+        return self.partition_count + self.state_tasks
 
 
 class Preparation:
@@ -193,6 +200,7 @@ class Preparation:
             frame=frame,
             partitions=chosen.by_topic,
             partition_count=chosen.size.partitions,
+            state_tasks=query.state_tasks(frame, spec, of_state),
             state_partitions=of_state if keeps_state else 0,
             repartition_to=state_partitions.new_partition_count(
                 spec, contents, self._checkpoint.has_undivided_state

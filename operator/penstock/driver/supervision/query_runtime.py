@@ -116,6 +116,7 @@ class QueryRuntime:
             now=time.monotonic(),
             failure=failure,
             partitions=None if desired is None else desired.partitions,
+            slots=desired.slots if desired else 0,
             desired_cores=desired.cores if desired else 0,
             requested_cores=self.requested_size.cores if self.requested_size else 0,
             registered_executors=executors_ready,
@@ -223,9 +224,9 @@ class QueryRuntime:
             if self._query is not None and self._plan is not None
             else self.progress.committed_offsets()
         )
-        return choose(
-            self._stream.spec, source.partition_count, source.partitions_by_topic, read or {}
-        )
+        state_tasks = 0 if self._plan is None else self._plan.state_tasks
+        count, by_topic = source.partition_count, source.partitions_by_topic
+        return choose(self._stream.spec, count, by_topic, read or {}, state_tasks)
 
     def _find_failure(self, source: SourceView) -> Failure | None:
         """Why the session or the query has ended by itself."""
@@ -268,7 +269,7 @@ class QueryRuntime:
         if self._query is None or self.session is None or self._plan is None:
             return NO_ACTIVITY
         context = self.session.sparkContext
-        return observe_activity(self._query, context, self._mode, self._plan.partition_count)
+        return observe_activity(self._query, context, self._mode, self._plan.slots)
 
     def _are_partitions_added(self, chosen: ChosenPartitions | None) -> bool:
         """Whether a continuous query does not read the source's current partitions."""
@@ -292,7 +293,7 @@ class QueryRuntime:
 
         It does as the query before: no other one can continue (`query.check_continues`).
         """
-        if self._plan is not None or not execution_of(self._stream.spec).in_batches:
+        if self._plan is not None or not execution_of(self._stream.spec).may_keep_state:
             return self._plan is not None and self._plan.state_partitions > 0
         contents = self._checkpoint.contents()
         return None if contents is None else contents.state

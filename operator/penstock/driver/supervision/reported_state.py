@@ -20,7 +20,7 @@ _NO_EPOCH_YET = "The query runs and has not committed its first epoch yet"
 _SAID_EVERY_SECONDS = 10
 # What shows that a query works that has not committed (query_activity.py).
 _WORKS_WITHOUT_COMMIT = {
-    Mode.REAL_TIME: "The query runs a task for each partition, and its first batch has not ended",
+    Mode.REAL_TIME: "All tasks of the query run, and its first batch has not ended",
 }
 _STEPS = {
     Action.START_SESSION: "Starting Spark",
@@ -88,7 +88,7 @@ def _running_message(run: Running, observation: Observation, policy: RestartPoli
     if stall_detection.is_slow(run, policy):
         return _SLOW_EPOCHS
     state, cores = observation.state_partitions, observation.desired_cores
-    if state is not None and state < cores:
+    if state is not None and state < cores and not policy.mode.has_long_running_tasks:
         return (
             f"The query's state has {state} partitions, so no more than "
             f"{state} of the {cores} cores work on it at a time."

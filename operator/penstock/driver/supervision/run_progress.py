@@ -83,7 +83,7 @@ def with_activity(
         run = replace(run, after=None, confirmed=True, healthy_since=now)
     if policy.mode is not Mode.CONTINUOUS:
         run, history = _with_work(run, history, observation, policy)
-    if activity.active_tasks is None or activity.active_tasks >= run.partitions:
+    if activity.active_tasks is None or activity.active_tasks >= run.slots:
         run = replace(run, tasks_complete_since=now)
     if _is_stable(run, observation, policy):
         history = replace(history, attempts=0, query_failures=0)

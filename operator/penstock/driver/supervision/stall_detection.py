@@ -59,13 +59,13 @@ def stall_after(run: Running, history: History, policy: RestartPolicy) -> float:
     return max(base, slowest) * policy.patience_factor(history.stalls)
 
 
-def needed_cores(partitions: int, observation: Observation, policy: RestartPolicy) -> int:
-    """The cores without which a query of these partitions cannot progress.
+def needed_cores(slots: int, observation: Observation, policy: RestartPolicy) -> int:
+    """The cores without which a query of so many tasks cannot progress.
 
-    A task of the continuous engine and of real-time mode keeps its core, so each partition needs
-    one. A micro-batch only takes longer with fewer.
+    A task of the continuous engine and of real-time mode keeps its core. A micro-batch only takes
+    longer with fewer.
     """
-    needed = partitions if policy.mode.has_long_running_tasks else 1
+    needed = slots if policy.mode.has_long_running_tasks else 1
     return min(observation.desired_cores, needed)
 
 
@@ -82,7 +82,7 @@ def executor_lost(run: Running, observation: Observation, policy: RestartPolicy)
     if (
         policy.mode is not Mode.CONTINUOUS
         or observation.registered_cores >= run.cores
-        or observation.registered_cores >= run.partitions
+        or observation.registered_cores >= run.slots
     ):
         return None
     return Failure(
@@ -221,7 +221,7 @@ def _tasks_missing(run: Running, observation: Observation, patience: float) -> F
         return None
     return Failure(
         TASKS_MISSING,
-        f"{active} tasks run for {run.partitions} partitions, with all cores registered. The query "
+        f"{active} tasks run for {run.slots} partitions, with all cores registered. The query "
         "restarts from its checkpoint.",
     )
 

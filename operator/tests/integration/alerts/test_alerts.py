@@ -34,7 +34,7 @@ NAMES = sorted({rule.name for rule in rules(ALERTS.read_text()) if rule.is_alert
 
 def _promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [str(promtool()), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def test_the_rules_are_a_file_that_prometheus_reads() -> None:

@@ -32,9 +32,9 @@ def change(file: Path) -> None:
 
 
 def newest(partition: Path, count: int = 1) -> list[Path]:
-    """The newest files of a store."""
-    files = [*partition.glob("*.delta"), *partition.glob("*.changelog")]
-    return sorted(files, key=lambda file: int(file.stem))[-count:]
+    """The newest files of a store, which are named VERSION_ATTEMPT."""
+    files = partition.glob("*.changelog")
+    return sorted(files, key=lambda file: int(file.name.partition("_")[0]))[-count:]
 
 
 def partitions(checkpoint: Path) -> list[Path]:

@@ -59,7 +59,8 @@ class Program:
     before: tuple[Record, ...]
     after: tuple[Record, ...]
     expected: tuple[Row, ...]
-    """As a multiset. In outputMode update and complete: the last value of each key."""
+    """As a multiset. In outputMode update and complete, and with state in real-time mode: the last
+    value of each key."""
     sql: str | None = None
     python: str | None = None
     """A module with the function `transform`."""

@@ -236,7 +236,7 @@ def transform(source):
         "duplicates-dropped",
         "https://community.databricks.com/t5/technical-blog/deep-dive-streaming-deduplication/"
         "ba-p/105062",
-        "A",
+        "AR",
         before=(Record("x", "a"), Record("x", "a"), Record("y", "b")),
         after=(Record("x", "a"), Record("z", "c"), Record("y", "b")),
         python="""
@@ -249,7 +249,7 @@ def transform(source):
     Program(
         "sliding-windows-of-python",
         "https://structured-streaming.vercel.app/examples/aggregation-with-watermark",
-        "UA",
+        "UAR",
         before=(
             Record('{"at": "2024-01-01T00:00:10Z", "n": 1}'),
             Record('{"at": "2024-01-01T00:00:40Z", "n": 2}'),

@@ -205,7 +205,7 @@ class Run:
             for topic in self.program.out
             for message in self._reader.read(self._names[topic])
         ]
-        if self.mode in "UM":
+        if self.mode in "UM" or (self.mode == "R" and "U" in self.program.modes):
             last: dict[object, Row] = {row[0]: row for row in rows}
             return Counter(last.values())
         return Counter(rows)

@@ -71,7 +71,7 @@ STATEFUL = (
     Program(
         "watermark-of-the-spec",
         "https://www.waitingforcode.com/apache-spark-structured-streaming/kafka-timestamp-watermark/read",
-        "AUM",
+        "AUMR",
         before=(Record("a", "x", ms=1_700_000_000_000), Record("b", "x", ms=1_700_000_001_000)),
         after=(Record("c", "x", ms=1_700_000_002_000), Record("d", "y", ms=1_700_009_000_000)),
         transform={"watermark": {"column": "timestamp", "delay": "1m"}},
@@ -104,7 +104,7 @@ STATEFUL = (
     Program(
         "word-count",
         "https://spark.apache.org/docs/latest/streaming/getting-started.html#quick-example",
-        "UM",
+        "UMR",
         before=(Record("apache spark"), Record("apache hadoop")),
         after=(Record("apache kafka"), Record("")),
         sql="""
@@ -129,7 +129,7 @@ STATEFUL = (
     Program(
         "distinct-values",
         "https://www.application-architect.com/posts/spark-streaming-deduplication-in-streaming",
-        "U",
+        "UR",
         before=(Record("a"), Record("b"), Record("a")),
         after=(Record("b"), Record("c")),
         sql="SELECT DISTINCT CAST(value AS STRING) AS key, 'seen' AS value FROM source",
@@ -138,7 +138,7 @@ STATEFUL = (
     Program(
         "newest-of-each-key",
         "https://github.com/irfa89/DE-Python-DesignPatterns",
-        "U",
+        "UR",
         before=(Record('{"v": 2, "s": "new"}', "a"), Record('{"v": 1, "s": "old"}', "a")),
         after=(Record('{"v": 1, "s": "late"}', "a"), Record('{"v": 1, "s": "only"}', "b")),
         sql="""
@@ -156,7 +156,7 @@ STATEFUL = (
     Program(
         "rows-turned-into-columns",  # PIVOT makes two aggregates, which Spark refuses here
         "https://spark.apache.org/docs/latest/sql-ref-syntax-qry-select-pivot.html",
-        "UM",
+        "UMR",
         before=(Record("in,5", "a"), Record("out,2", "a")),
         after=(Record("in,1", "a"), Record("in,7", "b")),
         sql="""

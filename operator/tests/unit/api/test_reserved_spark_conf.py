@@ -25,7 +25,7 @@ def test_every_conf_that_the_driver_overrides_is_reserved() -> None:
     forced = set()
     for spec in WIDE:
         stream = ContinuousStream.model_validate({"metadata": {"name": "p"}, "spec": spec})
-        size = Size(partitions=2, executors=1, cores_per_executor=2)
+        size = Size(partitions=2, executors=1, cores_per_executor=2, slots=2)
         ours = session.spark_conf(stream, environment, size)
         said = dict.fromkeys(ours, "7")
         overruled = stream.model_copy(

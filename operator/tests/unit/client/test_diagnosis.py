@@ -319,12 +319,20 @@ def test_the_disk_of_a_stream_in_an_object_store_is_no_volume() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of_state", "reasons"), [(None, []), (4, []), (3, ["FewStatePartitions"])]
+    ("of_state", "trigger", "reasons"),
+    [
+        (None, "microBatch", []),
+        (4, "microBatch", []),
+        (3, "microBatch", ["FewStatePartitions"]),
+        (3, "realTime", []),  # the other cores read
+    ],
 )
 def test_state_with_fewer_partitions_than_cores_is_a_warning(
-    of_state: int | None, reasons: list[str]
+    of_state: int | None, trigger: str, reasons: list[str]
 ) -> None:
-    cluster = running()
+    cluster = FakeCluster()
+    cluster.apply(trigger={trigger: {}})
+    cluster.settle()
     cluster.report(cores=4, registered_cores=4, state_partitions=of_state)
     cluster.settle()
     facts = facts_of(cluster)

@@ -46,7 +46,7 @@ def test_every_operation_has_a_row() -> None:
     for operation in OPERATIONS:
         if operation is not COMPLETE_WITHOUT_AGGREGATE:
             assert f"| {operation.description} | {operation.name} | " in text
-    assert "| an aggregate | Aggregate | no | no | update, complete | no |" in text
+    assert "| an aggregate | Aggregate | no | yes | update, complete | no |" in text
     assert "| LIMIT | Limit | no | no | append, complete | no |" in text
 
 

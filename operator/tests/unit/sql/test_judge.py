@@ -115,14 +115,14 @@ MESSAGES = [
         "SELECT key, count(*) AS n\nFROM source\nGROUP BY key",
         "spec.transform.sql, line 1, column 13: trigger.continuous does not support Aggregate (an "
         "aggregate: COUNT(*)), because the continuous engine runs projections and filters only: "
-        "remove it from the query, or use trigger.microBatch with outputMode update",
+        "remove it from the query, or use trigger.realTime",
     ),
     (
         "C",
         "SELECT window.start, count(*) AS n FROM source GROUP BY window(timestamp, '5 seconds')",
         "does not support Aggregate (an aggregate over event time: COUNT(*)), because the "
         "continuous engine runs projections and filters only: remove it from the query, or use "
-        "trigger.microBatch with outputMode append and transform.watermark",
+        "trigger.realTime",
     ),
     (
         "A",
@@ -142,10 +142,11 @@ MESSAGES = [
     ),
     (
         "R",
-        "SELECT DISTINCT key FROM source",
-        "spec.transform.sql, line 1, column 8: trigger.realTime does not support Deduplicate "
-        "(DISTINCT: DISTINCT), because real-time mode supports neither state nor a shuffle in "
-        "Spark 4.2: remove it from the query, or use trigger.microBatch with outputMode update",
+        "SELECT a.key FROM source a JOIN source b ON a.key = b.key",
+        "spec.transform.sql, line 1, column 28: trigger.realTime does not support Join (a join of "
+        "two streams: JOIN source AS b ON a.key = b.key), because Spark 4.3 does not run it in "
+        "real-time mode: remove it from the query, or use trigger.microBatch with outputMode "
+        "append",
     ),
     (
         "S",

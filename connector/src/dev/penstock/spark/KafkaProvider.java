@@ -29,9 +29,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * because its classes are extended. So is what reads in all other modes.
  */
 public final class KafkaProvider extends KafkaSourceProvider {
-  /** The version of Spark that this module is for, whose classes are no API. The driver asks. */
-  public static final String SPARK = "4.2.0";
-
   static final String NAME = "penstock-kafka";
   private static final String CLIENT_PREFIX = "kafka.";
 

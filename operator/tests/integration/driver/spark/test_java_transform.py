@@ -19,7 +19,7 @@ from testkit.driver.bare_query import bare_session
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics
 from testkit.streams.examples import compiled, consume, example, produce
-from testkit.streams.streams import stream
+from testkit.streams.streams import REAL_TIME, kafka_sink, kafka_source, stream
 from testkit.wait import wait_for
 
 WRONG = """
@@ -138,6 +138,52 @@ public class Library {
 }
 """
 
+COUNTING = """
+package dev.penstock.tests;
+
+import java.util.List;
+import java.util.function.Function;
+import org.apache.spark.api.java.function.MapFunction;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.streaming.StatefulProcessor;
+import org.apache.spark.sql.streaming.TTLConfig;
+import org.apache.spark.sql.streaming.TimeMode;
+import org.apache.spark.sql.streaming.TimerValues;
+import org.apache.spark.sql.streaming.ValueState;
+import scala.Tuple2;
+import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
+
+public class Counting implements Function<Dataset<Row>, Dataset<Row>> {
+  public Dataset<Row> apply(Dataset<Row> source) {
+    return source.selectExpr("CAST(value AS STRING)").as(Encoders.STRING())
+        .groupByKey((MapFunction<String, String>) value -> value, Encoders.STRING())
+        .transformWithState(
+            new Counter(), TimeMode.None(), OutputMode.Update(),
+            Encoders.tuple(Encoders.STRING(), Encoders.STRING()))
+        .toDF("key", "value");
+  }
+  public static class Counter extends StatefulProcessor<String, String, Tuple2<String, String>> {
+    private transient ValueState<Long> count;
+    public void init(OutputMode output, TimeMode time) {
+      count = getHandle().getValueState("count", Encoders.LONG(), TTLConfig.NONE());
+    }
+    public Iterator<Tuple2<String, String>> handleInputRows(
+        String key, Iterator<String> rows, TimerValues timers) {
+      long number = count.exists() ? count.get() : 0;
+      for (; rows.hasNext(); rows.next()) number++;
+      count.update(number);
+      var row = new Tuple2<>(key, Long.toString(number));
+      return CollectionConverters.asScala(List.of(row).iterator());
+    }
+  }
+}
+"""
+
+
 # In place of Confluent's own, whose repository is not Maven Central.
 REST_CLIENT_EXCEPTION = """
 package io.confluent.kafka.schemaregistry.client.rest.exceptions;
@@ -158,7 +204,7 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example's class, and the classes that do not fit."""
     folder = tmp_path_factory.mktemp("jar")
     more = {"Broken": BROKEN, "RestClientException": REST_CLIENT_EXCEPTION}
-    compiled(folder, "java-transform", Wrong=WRONG, Library=LIBRARY, **more)
+    compiled(folder, "java-transform", Wrong=WRONG, Library=LIBRARY, Counting=COUNTING, **more)
     (folder / "Broken.java").unlink()  # its class stays as it is
     return compiled(folder, "java-transform", Library=LIBRARY.replace("old", "young"))
 
@@ -193,6 +239,25 @@ def test_flat_map_in_continuous_mode(topics: Topics, jvm_with_jar: Jvm, tmp_path
     assert bookings == sorted(
         f"{kind} {payment}" for payment in payments for kind in ("credit", "debit")
     )
+
+
+def test_transform_with_state_in_real_time_mode(
+    topics: Topics, jvm_with_jar: Jvm, tmp_path: Path
+) -> None:
+    """A restart continues the state."""
+    source, sink = topics.make(2), topics.make(1)
+    flow = stream(
+        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
+        kafka_sink(topics.bootstrap, topic=sink),
+        trigger=REAL_TIME,
+        transform={"java": {"className": "dev.penstock.tests.Counting"}},
+    )
+    for rounds in (1, 2):
+        with running(flow, jvm_with_jar, tmp_path) as driver:
+            topics.send(source, range(20))
+            counts = dict.fromkeys(range(20), rounds)
+            wait_for("the counts", lambda: topics.last_values(sink) == counts)  # noqa: B023
+            driver.wait_committed(20 * rounds)
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ PROVOKED = {
     "INVALID_FORMAT.MISMATCH_INPUT": "to_number(value, '$999.99')",
     "CANNOT_DECODE_URL": "url_decode(concat(value, '%'))",
     "COLLECTION_SIZE_LIMIT_EXCEEDED.PARAMETER": "sequence(0L, number * 10000000000L)",
-    "DATETIME_FIELD_OUT_OF_BOUNDS.WITH_SUGGESTION": "make_date(2024, n, 1)",
+    "DATETIME_FIELD_OUT_OF_BOUNDS.WITHOUT_SUGGESTION": "make_date(2024, n, 1)",
     "DATETIME_OVERFLOW": "timestampadd(YEAR, number * 1000, timestamp'2024-01-01')",
     "DIVIDE_BY_ZERO": "number / zero",
     "REMAINDER_BY_ZERO": "number % zero",

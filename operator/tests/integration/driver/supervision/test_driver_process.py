@@ -98,7 +98,8 @@ def test_an_image_that_cannot_read_kafka_is_refused_before_anything_else(
         case "no connector":
             jars, said = {CONNECTOR_JAR: ours}, "NoClassDefFoundError"
         case "another Spark":
-            jars[CONNECTOR_JAR], said = jar_for_another_spark(tmp_path), "it is for Spark 4.1.0"
+            jars = {"another": version_of_another_spark(tmp_path), CONNECTOR_JAR: ours, **jars}
+            said = "it is for Spark 4.1.0"
         case _:
             said = "ClassNotFoundException"
     of_image = os.pathsep.join(map(str, jars.values()))
@@ -114,11 +115,11 @@ def test_an_image_that_cannot_read_kafka_is_refused_before_anything_else(
     assert "start_session" not in process.log.read_text()
 
 
-def jar_for_another_spark(folder: Path) -> Path:
-    """One whose data source names another version."""
-    source = folder / "KafkaProvider.java"
-    constant = 'public static final String SPARK = "4.1.0";'
-    source.write_text(f"package dev.penstock.spark; public class KafkaProvider {{ {constant} }}")
+def version_of_another_spark(folder: Path) -> Path:
+    """Classes before those of the jar, which say that it was compiled for another version."""
+    source = folder / "SparkVersion.java"
+    constant = 'public static final String COMPILED_FOR = "4.1.0";'
+    source.write_text(f"package dev.penstock.spark; public class SparkVersion {{ {constant} }}")
     subprocess.run(["javac", "-d", folder / "classes", source], check=True, timeout=120)
     return folder / "classes"
 

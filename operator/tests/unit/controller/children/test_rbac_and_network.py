@@ -17,8 +17,8 @@ MONITORING: NetworkPolicyPeer = {
 }
 
 
-def peers_by_port(policies: NetworkPolicies) -> dict[int, Any]:
-    """Who may connect to each port; None is everyone."""
+def peers_by_port(policies: NetworkPolicies) -> dict[int | None, Any]:
+    """Who may connect to each port; None is every port, or everyone."""
     desired = samples.desired()
     settings = replace(desired.settings, network_policies=policies)
     policy = network_policy(replace(desired, settings=settings))
@@ -26,14 +26,17 @@ def peers_by_port(policies: NetworkPolicies) -> dict[int, Any]:
     spec = policy["spec"]
     assert spec["podSelector"] == {"matchLabels": {naming.LABEL_STREAM: samples.NAME}}
     assert spec["policyTypes"] == ["Ingress"]
-    return {port["port"]: rule.get("from") for rule in spec["ingress"] for port in rule["ports"]}
+    return {
+        port["port"]: rule.get("from")
+        for rule in spec["ingress"]
+        for port in rule.get("ports", [{"port": None}])
+    }
 
 
 def test_only_pods_of_the_stream_reach_the_ports_of_spark() -> None:
     own = [{"podSelector": {"matchLabels": {naming.LABEL_STREAM: samples.NAME}}}]
     assert peers_by_port(NetworkPolicies()) == {
-        naming.DRIVER_PORT: own,
-        naming.BLOCK_MANAGER_PORT: own,
+        None: own,
         naming.PROBES_PORT: None,
         naming.METRICS_PORT: None,
     }

@@ -34,7 +34,8 @@ SHOWN = {
     "message", "msg", "text",  # a lineage, ids of state, a line of a log, a plan
     # the query's schemas, variables, options and operators
     "OpsInCurBatchSeq", "OpsInMetadataSeq", "addedColumnFamilies", "className", "colFamilyName",
-    "columnName", "configKey", "configName", "errorType", "handleState", "joinSide",
+    "columnName", "config", "configKey", "configName", "errorType", "existingVersion",
+    "handleState", "invalidReasons", "joinSide",
     "maxSchemaEvolutions", "maxStateSchemaFiles", "name", "names", "newConfig", "newKeySchema",
     "newSchema", "newType", "newValueSchema", "numSchemaEvolutions", "numStateSchemaFiles",
     "numValues", "oldConfig", "oldSchema", "oldType", "oldValueSchema", "operation",

@@ -28,7 +28,7 @@ def test_new_partitions_without_cores_wait_and_the_others_are_read(trigger: Any)
     """At a new start too: what is not in the checkpoint is read later, from its first record."""
     chosen = choose(limited(trigger), 3, EXISTING, READ)
     assert chosen.by_topic == {"in": [0, 1]}
-    assert (chosen.size, chosen.left_out) == (Size(2, 2, 1), 1)
+    assert (chosen.size, chosen.left_out) == (Size(2, 2, 1, 2), 1)
     assert chosen.warning is not None
     assert "reads 2 of 3 partitions" in chosen.warning.message
     assert "maxInstances is 2" in chosen.warning.message
@@ -37,7 +37,7 @@ def test_new_partitions_without_cores_wait_and_the_others_are_read(trigger: Any)
 def test_a_micro_batch_reads_all_partitions_on_the_cores_that_are_allowed() -> None:
     chosen = choose(limited(MICRO_BATCH), 3, EXISTING, {})
     assert chosen.by_topic == EXISTING
-    assert (chosen.size, chosen.left_out) == (Size(3, 2, 1), 0)
+    assert (chosen.size, chosen.left_out) == (Size(3, 2, 1, 2), 0)
     assert chosen.warning is not None
     assert "2 cores for 3 partitions" in chosen.warning.message
 

@@ -133,7 +133,7 @@ def test_spark_has_a_template_when_it_starts(
     stream = streams.stream()
     application = SparkApplication(stream, in_a_pod(stream), cast(Jvm, None), Recorder())
     conf = application.before_session(
-        Size(partitions=2, executors=2, cores_per_executor=1), keeps_state=keeps_state
+        Size(partitions=2, executors=2, cores_per_executor=1, slots=2), keeps_state=keeps_state
     )
     assert (application.requested is None) == bool(conf) == (keeps_state is None)
     mounts = "persistentVolumeClaim" in (tmp_path / "template.yaml").read_text()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 POD = PodEnvironment("numbers-driver-0", "10.1.2.3", "payments", "hash")
 LAPTOP = LocalEnvironment(Path("/checkpoints/numbers"))
-SIZE = Size(partitions=5, executors=3, cores_per_executor=2)
+SIZE = Size(partitions=5, executors=3, cores_per_executor=2, slots=5)
 
 
 def test_an_address_of_ipv6_has_the_brackets_that_spark_wants() -> None:
@@ -147,7 +147,7 @@ def test_executors_log_and_resolve_names_as_the_driver_does() -> None:
 
 
 def test_a_laptop_has_a_slot_for_each_partition_on_loopback() -> None:
-    conf = spark_conf(stream(), LAPTOP, Size(5, 5, 1))
+    conf = spark_conf(stream(), LAPTOP, Size(5, 5, 1, 5))
     assert conf["spark.master"] == "local[5]"
     assert conf["spark.driver.memory"] == "1024m"
     assert conf["spark.driver.host"] == "127.0.0.1"
@@ -172,7 +172,7 @@ def test_the_users_conf_overrides_defaults() -> None:
 
 def test_state_has_a_partition_for_each_core_and_some_for_growth() -> None:
     """The checkpoint keeps the number of the first start."""
-    one = Size(partitions=1, executors=1, cores_per_executor=1)
+    one = Size(partitions=1, executors=1, cores_per_executor=1, slots=1)
     for trigger, size, partitions in [
         (CONTINUOUS, SIZE, 6),
         (CONTINUOUS, one, 1),
@@ -193,7 +193,7 @@ def test_an_executor_keeps_a_consumer_for_each_partition_that_its_heap_has_room_
     partitions: int, heap: int, consumers: int
 ) -> None:
     spec = stream(executor={"resources": {"requests": {"memory": f"{heap + 384}Mi"}}})
-    conf = spark_conf(spec, POD, Size(partitions, 1, 4))
+    conf = spark_conf(spec, POD, Size(partitions, 1, 4, partitions))
     assert conf["spark.executor.memory"] == f"{heap}m"
     assert conf["spark.kafka.consumer.cache.capacity"] == str(consumers)
 

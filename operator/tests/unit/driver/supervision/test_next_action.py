@@ -232,7 +232,7 @@ MICRO_BATCH, ASYNC = (replace(POLICY, mode=mode) for mode in (Mode.MICRO_BATCH, 
         (CONTINUOUS, None, ""),
         (MICRO_BATCH, IDLE, "found none, and waits"),
         (ASYNC, IDLE, "found none, and waits"),
-        (REAL_TIME, TASKS, "a task for each partition"),
+        (REAL_TIME, TASKS, "All tasks of the query run"),
     ],
     ids=lambda value: value.mode.name if isinstance(value, RestartPolicy) else "",
 )

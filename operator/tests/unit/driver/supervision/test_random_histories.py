@@ -82,6 +82,7 @@ def observations(draw: st.DrawFn) -> Observation:
         now=draw(st.floats(0, 500)),
         failure=draw(FAILURES),
         partitions=partitions,
+        slots=partitions or 0,
         desired_cores=wanted if partitions else 0,
         requested_cores=draw(st.integers(0, 4)) if has_session else 0,
         registered_cores=draw(st.integers(0, 4)) if has_session else 0,
@@ -150,9 +151,11 @@ def _check_action(
         waits = observation.failure is VOLUME and what is Action.STOP_QUERY
         assert what is Action.STOP_SESSION or (waits and isinstance(state.phase, BackingOff))
     if what is Action.COPY_DEAD_LETTER:
-        assert observation.failure is not None
-        assert observation.failure.record in before.history.suspects
-        assert observation.dead_letters < (policy.dead_letters_per_minute or 0)
+        failure = observation.failure or before.uncopied  # an earlier copy has failed
+        assert failure is not None
+        assert failure.record in before.history.suspects
+        if observation.failure is not None:
+            assert observation.dead_letters < (policy.dead_letters_per_minute or 0)
     if observation.failure is NOT_STOPPED and not isinstance(state.phase, Failed):
         assert what is Action.EXIT_PROCESS
     if what is Action.START_QUERY:

@@ -51,8 +51,8 @@ _MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
 _SUBMIT_CLASS = "org.apache.spark.deploy.SparkSubmit"
 _START_SECONDS = 60.0
 _FETCH_SECONDS = 240.0
-# JavaModuleOptions of Spark 4.2: the packages that Spark needs opened on Java 17. Executors have
-# them from images/spark/java-options.
+# JavaModuleOptions of Spark 4.3: the packages that Spark needs opened, and what Java 24 and newer
+# would warn of. Executors have them from images/spark/java-options.
 _OPENED = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect",
     "java.base/java.io", "java.base/java.net", "java.base/java.nio", "java.base/java.util",
@@ -61,6 +61,7 @@ _OPENED = (
     "java.base/sun.security.action", "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 )  # fmt: skip
+_ALLOWED = ("--sun-misc-unsafe-memory-access=allow", "--enable-native-access=ALL-UNNAMED")
 # The JVM's own exit code under -XX:+ExitOnOutOfMemoryError.
 EXIT_OUT_OF_MEMORY = 3
 # Those of connector/CheckpointLease.
@@ -118,6 +119,7 @@ def command(
         f"-Xmx{heap_mebibytes}m",
         "-XX:+IgnoreUnrecognizedVMOptions",
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+        *_ALLOWED,
         "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true",
         *COMMON_OPTIONS,

@@ -4,7 +4,7 @@ A continuous query runs one long task for each source partition. With fewer core
 some partitions starve without an error or a warning (Structured Streaming Programming Guide,
 "Caveats"; measured in Spark 4.2), so there are always at least as many cores as partitions. In
 real-time mode the stages of a query run at once: each has its tasks beside those of the others, and
-Spark runs no job for which there are too few slots (PipelinedShuffleUnsupportedException).
+Spark runs no batch for which there are too few slots (CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT).
 """
 
 from dataclasses import dataclass

@@ -88,8 +88,14 @@ class Queries:
     def _begin(self, stream: ContinuousStream) -> Loop:
         runtime, followed, output = self._runtime, self._followed, self._output
         environment, checkpoints = self._context.environment, self._context.checkpoints
+        application = self._context.application
         judge = EditJudge(
-            stream.spec, environment, checkpoints, lambda: runtime.session, followed.defaults
+            stream.spec,
+            environment,
+            checkpoints,
+            lambda: runtime.session,
+            followed.defaults,
+            lambda: application.state_tasks > 0,
         )
         followed.begin(self._document, judge.judge)
         sampler = Sampler(

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from penstock.api.modes import Mode
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.contract.checkpoint_repairs import Repair, RepairKind
+from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.driver.checkpoint.file_formats import EMPTY_METADATA_LINE, Entry
 from penstock.driver.checkpoint.logs import Logs
 from penstock.driver.failures import DriverError
@@ -38,6 +38,21 @@ def refuse_to_drop_state() -> None:
         "and trigger; or begin a new checkpoint where this one is: another "
         "checkpoint.generation, with startFrom.generation.",
     )
+
+
+def refuse_state_without_ids(commit: bytes) -> None:
+    """Raises CheckpointOfAnotherMode if the newest commit names no state, as that of plain Spark.
+
+    Spark would refuse it with the first batch (CHECKPOINT_FORMAT_V1_NOT_SUPPORTED).
+    """
+    if commit.startswith(b"v1\n"):
+        raise DriverError.permanent(
+            "CheckpointOfAnotherMode",
+            "trigger.realTime cannot continue from this checkpoint: plain Spark has written the "
+            "state, in a format that real-time mode does not take "
+            "(spark.sql.streaming.stateStore.checkpointFormatVersion 1). Use trigger.microBatch, "
+            "or begin another checkpoint.generation.",
+        )
 
 
 def refuse_other_format(newest: Entry, spec: StreamSpec) -> None:
@@ -73,8 +88,7 @@ def with_commit_for_real_time(logs: Logs) -> Logs:
         return logs
     fields = json.loads(logs.commits[epoch].split(b"\n")[1]) | {"stateUniqueIds": {}}
     commit = b"v2\n" + json.dumps(fields, separators=(",", ":")).encode()
-    repair = Repair(RepairKind.METADATA_LINE, f"commits/{epoch}")
-    return replace(logs, commits={**logs.commits, epoch: commit}, added=(*logs.added, repair))
+    return replace(logs, commits={**logs.commits, epoch: commit})
 
 
 def without_gap(logs: Logs) -> Logs:

@@ -94,6 +94,8 @@ def plan(
         target = _without_other_partitions(target, spec)
     if state and target.epoch is not None and not execution_of(spec).may_keep_state:
         mode_switch.refuse_to_drop_state()
+    if state and target.epoch is not None and mode is Mode.REAL_TIME:
+        mode_switch.refuse_state_without_ids(target.commits[target.epoch])
     if target.epoch is not None:
         mode_switch.refuse_other_format(target.offsets[target.epoch], spec)
     removed: tuple[Step, ...] = ()

@@ -55,6 +55,8 @@ class SparkApplication:
         """What the session was last asked for; None if it was asked for no executors yet."""
         self._write_state: bool | None = None
         """Whether they can write state; None if none were asked for."""
+        self.state_tasks = 0
+        """Of the newest query: how many tasks behind a shuffle run all the time."""
         self._ready = 0
         self._counted_at = 0.0
         self._memory_kills = executors.MemoryKills()
@@ -146,8 +148,9 @@ class SparkApplication:
         if self.requested is None and self._wanted is not None:
             self.request(replace(self._wanted, executors=1), keeps_state=False)
 
-    def planned(self, *, keeps_state: bool) -> None:
-        """Tells whether the query keeps state, now that it is planned."""
+    def planned(self, *, keeps_state: bool, state_tasks: int) -> None:
+        """Tells whether the query keeps state, now that it is planned, and what that takes."""
+        self.state_tasks = state_tasks
         if not self._all_write_state and self._write_state not in (None, keeps_state):
             self.requested = None  # others are needed
 

@@ -58,10 +58,12 @@ class _Jobs:
     """The jobs that planning runs, such as for the schema of a file, beside a query.
 
     The tasks of continuous and real-time mode never end. If they hold all cores, such a job would
-    wait until the query fails, and then take the cores from it.
+    wait until the query fails, and then take the cores from it. Of a query in real-time mode with a
+    shuffle Spark fails the next batch if there is any other task (DAGScheduler, 4.3).
     """
 
-    def __init__(self, context: SparkContext) -> None:
+    def __init__(self, context: SparkContext, *, allowed: bool) -> None:
+        self._allowed = allowed
         self.cancelled: str | None = None
         """Why they were."""
         self._context = context
@@ -76,7 +78,8 @@ class _Jobs:
         """
         self._context.setJobGroup(self._group, "Planning an edit", interruptOnCancel=True)
         try:
-            with repeat_in_background(self._look, _LOOK_SECONDS, "edit-jobs"):
+            seconds = _LOOK_SECONDS if self._allowed else _LOOK_SECONDS / 10
+            with repeat_in_background(self._look, seconds, "edit-jobs"):
                 yield
         finally:
             self._context._jsc.sc().clearJobGroup()
@@ -86,6 +89,9 @@ class _Jobs:
         for job in tracker.getJobIdsForGroup(self._group):
             info = tracker.getJobInfo(job)
             if info is None or info.status != "RUNNING":
+                continue
+            if not self._allowed:
+                self._cancel("its plan runs a job, and the query needs all cores at once")
                 continue
             stages = [tracker.getStageInfo(stage) for stage in info.stageIds]
             works = any(stage is not None and stage.numActiveTasks > 0 for stage in stages)
@@ -111,13 +117,17 @@ class EditJudge:
         checkpoints: Checkpoints,
         session: Callable[[], SparkSession | None],
         defaults: StreamDefaults = NO_DEFAULTS,
+        needs_all_cores: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`defaults` are what `running` has where its manifest sets nothing."""
+        """`defaults` are what `running` has where its manifest sets nothing; `needs_all_cores`: no
+        task may run beside the query.
+        """
         self._running = running
         self._environment = environment
         self._checkpoints = checkpoints
         self._session = session
         self._defaults = defaults
+        self._needs_all_cores = needs_all_cores
 
     def judge(self, stream: Stream) -> Failure | None:
         """Why the stream's spec could never run; None if nothing is known against it.
@@ -136,7 +146,7 @@ class EditJudge:
         spark = self._session()
         if spark is None:
             raise RuntimeError("Spark does not run")
-        jobs = _Jobs(spark.sparkContext)
+        jobs = _Jobs(spark.sparkContext, allowed=not self._needs_all_cores())
         try:
             with jobs.bounded():
                 self._plan(spark, edited)

@@ -247,18 +247,25 @@ def keeps_state(frame: DataFrame) -> bool:
 
 
 def state_tasks(frame: DataFrame, spec: StreamSpec, state_partitions: int) -> int:
-    """The tasks with state that run all the time: those of real-time mode, whose stages all do.
+    """The tasks behind a shuffle that run all the time: those of real-time mode, whose stages all
+    do (IncrementalExecution.MarkPipelinedShuffleForRealTimeMode, Spark 4.3).
 
-    Each operator with state is a stage of its own. An aggregate without GROUP BY has one task.
+    At most so many: Spark saves the shuffle between two operators with the same keys.
     """
     if spec.trigger.mode is not Mode.REAL_TIME:
         return 0
-    stateful = filter(_keeps_state, _operators(frame))
-    return sum(1 if _is_undivided(operator) else state_partitions for operator in stateful)
+    streaming = (operator for operator in _operators(frame) if operator.isStreaming())
+    return sum(_tasks_behind(operator, state_partitions) for operator in streaming)
 
 
-def _is_undivided(operator: Any) -> bool:
-    return _name(operator) == "Aggregate" and bool(operator.groupingExpressions().isEmpty())
+def _tasks_behind(operator: Any, state_partitions: int) -> int:
+    """The tasks behind the operator's shuffle; 0 if it has none."""
+    name = _name(operator)
+    if name == "Aggregate" and operator.groupingExpressions().isEmpty():
+        return 1
+    if name in ("Repartition", "RepartitionByExpression"):
+        return int(operator.numPartitions())
+    return state_partitions if _keeps_state(operator) or name == "RebalancePartitions" else 0
 
 
 # Operators without state that may pass records to other tasks.

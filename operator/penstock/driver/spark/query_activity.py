@@ -50,8 +50,10 @@ NO_ACTIVITY = Activity(
 )
 
 
-def observe_activity(query: StreamingQuery, spark_context: Any, mode: Mode, slots: int) -> Activity:
-    """The query's activity now; `slots` are its tasks in a mode where they keep their cores.
+def observe_activity(
+    query: StreamingQuery, spark_context: Any, mode: Mode, partitions: int
+) -> Activity:
+    """The query's activity now; `partitions` are those of the source.
 
     Uses StreamExecution.noNewData, which processAllAvailable waits for; the query's status would
     have to be compared as text.
@@ -64,9 +66,9 @@ def observe_activity(query: StreamingQuery, spark_context: Any, mode: Mode, slot
         begun = running + sum(int(stage.numCompletedTasks()) for stage in stages)
         waiting = max(0, sum(int(stage.numTasks()) for stage in stages) - begun)
         return replace(NO_ACTIVITY, active_tasks=running, waiting_tasks=waiting)
-    work, active, read = _work(spark_context)
+    work, active, waiting, read = _work(spark_context)
     if mode is Mode.REAL_TIME:
-        confirmed = 0 < slots <= active
+        confirmed = 0 < partitions <= active and waiting == 0
         return replace(NO_ACTIVITY, work=work, confirmed_running=confirmed, handled=read)
     idle = bool(query._jsq.streamingQuery().noNewData())
     progress = query._jsq.lastProgress() if idle else None
@@ -76,8 +78,9 @@ def observe_activity(query: StreamingQuery, spark_context: Any, mode: Mode, slot
     )
 
 
-def _work(spark_context: Any) -> tuple[tuple[int, ...], int, int]:
-    """What the running stages have done, their running tasks, and the records that they have read.
+def _work(spark_context: Any) -> tuple[tuple[int, ...], int, int, int]:
+    """What the running stages have done, their running and waiting tasks, and the records that they
+    have read.
 
     Rows arrive with the executors' heartbeats (AppStatusListener.onExecutorMetricsUpdate), so a
     task that runs for minutes shows that it works, and one that is stuck that it does not. On a
@@ -86,9 +89,12 @@ def _work(spark_context: Any) -> tuple[tuple[int, ...], int, int]:
     """
     stages = spark_context._jsc.sc().statusStore().activeStages()
     work: list[int] = []
-    active = read = 0
+    active = waiting = read = 0
     for stage in (stages.apply(i) for i in range(stages.length())):
         active += int(stage.numActiveTasks())
+        waiting += (
+            int(stage.numTasks()) - int(stage.numActiveTasks()) - int(stage.numCompleteTasks())
+        )
         read += int(stage.inputRecords())
         work += [
             int(stage.stageId()),
@@ -97,4 +103,4 @@ def _work(spark_context: Any) -> tuple[tuple[int, ...], int, int]:
             int(stage.inputRecords()) + int(stage.shuffleReadRecords()),
             int(stage.outputRecords()) + int(stage.shuffleWriteRecords()),
         ]
-    return tuple(work), active, read
+    return tuple(work), active, waiting, read

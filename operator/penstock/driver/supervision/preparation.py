@@ -67,7 +67,7 @@ class PlannedQuery:
     """Those of the source that it was planned with."""
     partition_count: int
     state_tasks: int
-    """The tasks with state that run all the time."""
+    """The tasks behind a shuffle that run all the time, when its state is divided."""
     state_partitions: int
     """Of its state: 0 if it keeps none."""
     repartition_to: int | None
@@ -78,11 +78,6 @@ class PlannedQuery:
     fields: frozenset[SchemaField]
     """Of the schemas with which it reads records."""
     warning: Failure | None
-
-    @property
-    def slots(self) -> int:
-        """Its tasks, in a mode where they run all the time."""
-        return self.partition_count + self.state_tasks
 
 
 class Preparation:
@@ -174,14 +169,22 @@ class Preparation:
         return replace(prepared, names=names, longest_transaction_ms=longest)
 
     def plan_query(
-        self, spark: SparkSession, prepared: PreparedCheckpoint, chosen: ChosenPartitions
+        self,
+        spark: SparkSession,
+        prepared: PreparedCheckpoint,
+        chosen: ChosenPartitions,
+        state_tasks: int = 0,
     ) -> PlannedQuery:
-        """Plans the query; raises if Spark refuses it, or cannot continue with it."""
+        """Plans the query; raises if Spark refuses it, or cannot continue with it.
+
+        `state_tasks` are those that `chosen` makes room for.
+        """
         spec = self._stream.spec
         session.set_shuffle_partitions(spark, spec, chosen.size)
         # The continuous engine must not find new partitions by itself (sources.py), and another
-        # engine must not find those that there are no cores for.
-        fixed = self._mode is Mode.CONTINUOUS or chosen.left_out > 0
+        # engine must not find those that there are no cores for: Spark runs no batch of real-time
+        # mode whose stages have too few.
+        fixed = self._mode is Mode.CONTINUOUS or chosen.left_out > 0 or state_tasks > 0
         frame = query.plan(
             spark,
             spec,
@@ -196,16 +199,19 @@ class Preparation:
         if keeps_state and session.ADAPTIVE not in spec.spark_conf:
             spark.conf.set(session.ADAPTIVE, "false")
         of_state = (contents and contents.partitions) or session.shuffle_partitions(spark)
+        repartition_to = state_partitions.new_partition_count(
+            spec, contents, self._checkpoint.has_undivided_state
+        )
+        runs_one_batch = keeps_state and state_partitions.needs_batch_first(spec, contents)
+        of_run = of_state if runs_one_batch else repartition_to or of_state
         return PlannedQuery(
             frame=frame,
             partitions=chosen.by_topic,
             partition_count=chosen.size.partitions,
-            state_tasks=query.state_tasks(frame, spec, of_state),
+            state_tasks=query.state_tasks(frame, spec, of_run),
             state_partitions=of_state if keeps_state else 0,
-            repartition_to=state_partitions.new_partition_count(
-                spec, contents, self._checkpoint.has_undivided_state
-            ),
-            runs_one_batch=keeps_state and state_partitions.needs_batch_first(spec, contents),
+            repartition_to=repartition_to,
+            runs_one_batch=runs_one_batch,
             reads_ahead=query.reads_ahead(frame, spec.sink),
             fields=json_schemas.fields_of(frame),
             warning=query.column_warning(frame, spec),

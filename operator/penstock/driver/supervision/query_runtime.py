@@ -224,7 +224,8 @@ class QueryRuntime:
             if self._query is not None and self._plan is not None
             else self.progress.committed_offsets()
         )
-        state_tasks = 0 if self._plan is None else self._plan.state_tasks
+        # Of the query before, until this one is planned: an edit keeps the executors.
+        state_tasks = self._application.state_tasks
         count, by_topic = source.partition_count, source.partitions_by_topic
         return choose(self._stream.spec, count, by_topic, read or {}, state_tasks)
 
@@ -269,13 +270,14 @@ class QueryRuntime:
         if self._query is None or self.session is None or self._plan is None:
             return NO_ACTIVITY
         context = self.session.sparkContext
-        return observe_activity(self._query, context, self._mode, self._plan.slots)
+        return observe_activity(self._query, context, self._mode, self._plan.partition_count)
 
     def _are_partitions_added(self, chosen: ChosenPartitions | None) -> bool:
-        """Whether a continuous query does not read the source's current partitions."""
-        if self._query is None or self._mode is not Mode.CONTINUOUS or chosen is None:
+        """Whether a query that cannot find new partitions by itself does not read all of them."""
+        if self._query is None or self._plan is None or chosen is None:
             return False
-        return self._plan is not None and chosen.by_topic not in (None, self._plan.partitions)
+        is_fixed = self._mode is Mode.CONTINUOUS or self._plan.state_tasks > 0
+        return is_fixed and chosen.by_topic not in (None, self._plan.partitions)
 
     # Act.
 
@@ -339,8 +341,13 @@ class QueryRuntime:
         assert self._prepared is not None
         # With the dead letter that was copied since.
         prepared = replace(self._prepared, left_out=self._left_out)
-        plan = self._preparation.plan_query(self.session, prepared, self._chosen())
-        self._application.planned(keeps_state=plan.state_partitions > 0)
+        for _ in range(2):  # the plan shows how many cores are left for the source's partitions
+            chosen, state_tasks = self._chosen(), self._application.state_tasks
+            plan = self._preparation.plan_query(self.session, prepared, chosen, state_tasks)
+            keeps_state = plan.state_partitions > 0
+            self._application.planned(keeps_state=keeps_state, state_tasks=plan.state_tasks)
+            if plan.state_tasks == state_tasks:
+                break
         self._warning = self._warning or plan.warning
         self._plan, self._is_planned = plan, True
 

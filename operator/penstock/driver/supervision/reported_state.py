@@ -101,8 +101,8 @@ def is_ready(state: State) -> bool:
 
     What shows first that it works: in continuous mode a commit, which it makes on time also without
     records. In the micro-batch modes a commit, or a look for records that finds none: without
-    records they commit nothing. In real-time mode, whose batches may take minutes, a commit, or a
-    task for each partition.
+    records they commit nothing. In real-time mode, whose batches may take minutes, a commit, or
+    that all tasks run.
     """
     match state.phase:
         case Running(confirmed=confirmed, interruption=interruption):

@@ -14,7 +14,7 @@ from penstock.api.v1alpha1.triggers import LONG_ENOUGH, POSITIVE, SHORTEST_REAL_
 from scripts.codegen import crd
 from testkit.streams.crd_schema import nodes, schema
 
-MAX_BYTES = 128_000
+MAX_BYTES = 192_000
 
 
 def test_the_crd_is_small_enough_for_client_side_apply() -> None:

@@ -37,8 +37,7 @@ class Counted:
             kafka_sink(bootstrap, topic=self.sink),
             trigger=trigger,
             outputMode="update",
-            transform={"sql": _COUNT},
-            **fields,
+            **{"transform": {"sql": _COUNT}, **fields},
         )
 
     def send_and_wait(self) -> None:
@@ -50,15 +49,21 @@ class Counted:
 
 
 @pytest.mark.proves(14, 15, "checkpoints.md#from-one-trigger-to-another")
-def test_counts_are_exact_through_a_failure_and_two_switches_of_the_mode(
-    topics: Topics, jvm: Jvm, tmp_path: Path
+@pytest.mark.parametrize(
+    ("modes", "of_state"),
+    [([REAL_TIME, MICRO_BATCH, REAL_TIME], 2), ([MICRO_BATCH, REAL_TIME], 4)],
+    ids=["from real-time", "from micro-batches"],
+)
+def test_counts_are_exact_through_a_failure_and_switches_of_the_mode(
+    modes: list[dict[str, Any]], of_state: int, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     counted = Counted(topics)
-    for trigger in (REAL_TIME, MICRO_BATCH, REAL_TIME):
+    for trigger in modes:
         with running(counted.stream(trigger), jvm, tmp_path) as driver:
             report = driver.wait_ready()
-            # Two partitions of the source and two of the state; in micro-batches these take turns.
-            assert (report.cores, report.state_partitions) == (4 if trigger is REAL_TIME else 2, 2)
+            # Beside two partitions of the source; in micro-batches all tasks take turns.
+            cores = 2 + of_state if trigger is REAL_TIME else 2
+            assert (report.cores, report.state_partitions) == (cores, of_state)
             counted.send_and_wait()
             driver.wait_committed(counted.sent)
             if trigger is REAL_TIME:
@@ -66,6 +71,63 @@ def test_counts_are_exact_through_a_failure_and_two_switches_of_the_mode(
                 _fail(driver)
                 counted.send_and_wait()
                 driver.wait_committed(counted.sent)
+
+
+@pytest.mark.proves(15)
+@pytest.mark.parametrize(
+    ("sql", "cores"),
+    [
+        ("SELECT key, value FROM source DISTRIBUTE BY key", 4),
+        ("SELECT /*+ REPARTITION(3) */ key, value FROM source", 5),
+        ("SELECT CAST(count(*) AS STRING) AS value FROM source", 3),
+    ],
+)
+def test_each_shuffle_has_its_cores(
+    sql: str, cores: int, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """With fewer Spark would run no batch."""
+    flow = Counted(topics).stream(REAL_TIME, transform={"sql": sql})
+    with running(flow, jvm, tmp_path) as driver:
+        assert driver.wait_ready().cores == cores
+        assert driver.wait("a commit", lambda report: report.committed).query_restarts == 0
+
+
+@pytest.mark.proves(16)
+def test_new_partitions_are_read_once_they_have_cores(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Spark would fail the next batch if it found them first."""
+    counted = Counted(topics)
+    with running(counted.stream(REAL_TIME), jvm, tmp_path) as driver:
+        driver.wait_ready()
+        counted.send_and_wait()
+        topics.grow(counted.source, 3)
+        driver.wait("five cores", lambda report: report.cores == 5)
+        driver.wait_ready()
+        topics.send(counted.source, range(0, 1000, 10), partition=2)
+        wait_for("the counts", lambda: topics.last_values(counted.sink)[0] == 110)
+        assert driver.last.last_failure is None
+
+
+@pytest.mark.proves("checkpoints.md#state")
+@pytest.mark.parametrize("partitions", [3, 2])
+def test_the_state_is_divided_for_the_cores_that_it_will_have(
+    partitions: int, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Also where the limit has no room for the partitions of before."""
+    counted = Counted(topics)
+    with running(counted.stream(MICRO_BATCH), jvm, tmp_path) as driver:
+        driver.wait_ready()
+        counted.send_and_wait()
+        driver.wait_committed(counted.sent)
+    fields = {
+        "checkpoint": {"statePartitions": partitions},
+        "executor": {"maxInstances": 2 + partitions},
+    }
+    with running(counted.stream(REAL_TIME, **fields), jvm, tmp_path) as driver:
+        report = driver.wait_ready()
+        assert (report.cores, report.state_partitions) == (2 + partitions, partitions)
+        counted.send_and_wait()
 
 
 def _fail(driver: InProcessDriver) -> None:

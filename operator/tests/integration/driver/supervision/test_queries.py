@@ -30,7 +30,14 @@ from penstock.driver.loop import DriverOutput
 from penstock.driver.queries import Queries
 from testkit.driver.driver_process import is_warning, traffic
 from testkit.kafka.topics import Topics
-from testkit.streams.streams import BOTH_ENGINES, EACH_MODE, MICRO_BATCH, kafka_to_kafka, manifest
+from testkit.streams.streams import (
+    BOTH_ENGINES,
+    EACH_MODE,
+    MICRO_BATCH,
+    REAL_TIME,
+    kafka_to_kafka,
+    manifest,
+)
 from testkit.wait import wait_for
 
 _STOP_SECONDS = 120.0
@@ -118,6 +125,29 @@ def applications(jvm: Jvm) -> int:
     """The time at which the JVM's SparkContext began: another one would have another."""
     context = jvm.gateway.jvm.org.apache.spark.SparkContext
     return int(context.getOrCreate().startTime())
+
+
+@pytest.mark.proves("edits.md#an-edit-of-the-query")
+def test_an_edited_query_keeps_the_cores_of_the_state_in_real_time_mode(
+    jvm: Jvm, topics: Topics, tmp_path: Path
+) -> None:
+    """They count before the edited query is planned: else Spark would restart for too many."""
+    source, sink = topics.make(2), topics.make(1)
+    key, streams = "CAST(value AS STRING)", []
+    for edit in (1, 2):
+        sql = f"SELECT {key} AS key, CAST(count(*) AS STRING) AS value FROM source "
+        sql += f"WHERE offset >= -{edit} GROUP BY {key}"
+        more = {"outputMode": "update", "transform": {"sql": sql}}
+        streams.append(flow(topics, source, sink, REAL_TIME, **more))
+    with running(streams[0], jvm, tmp_path) as driver:
+        for times, stream in enumerate(streams, 1):
+            if times > 1:
+                session = applications(jvm)
+                assert driver.wait_ready(driver.edit(stream)).cores == 4
+                assert applications(jvm) == session
+            topics.send(source, range(20))
+            counts = dict.fromkeys(range(20), times)
+            wait_for("the counts", lambda: topics.last_values(sink) == counts)  # noqa: B023
 
 
 @pytest.mark.proves("edits.md#an-edit-of-the-query")

@@ -118,8 +118,30 @@ def test_a_broken_predecessor_of_the_newest_offsets_is_replaced() -> None:
     assert repair(found, CONTINUOUS).epoch == 3
 
 
+def test_real_time_mode_gets_a_commit_in_its_version_once() -> None:
+    """Spark refuses one of version 1 (measured, Spark 4.3)."""
+    found = files([0, 1], [], [0, 1])
+    done = repair(found, REAL_TIME)
+    version_2 = b'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{}}'
+    assert (done.write, done.repairs) == ({"commits/1": version_2}, ())
+    assert repair(apply_plan(found, done), REAL_TIME) == RepairPlan((), 1)
+    assert repair(found, MICRO_BATCH) == RepairPlan((), 1)
+
+
 @pytest.mark.proves(14)
-@pytest.mark.parametrize("trigger", [CONTINUOUS, ASYNC, REAL_TIME])
+def test_real_time_mode_continues_state_that_its_commit_names() -> None:
+    """That of plain Spark is refused before anything stops, and nothing of it is changed."""
+    spec = stream(kafka_source(), kafka_sink(), trigger=REAL_TIME).spec
+    found = files([0, 1], [], [0, 1])
+    with pytest.raises(DriverError, match="plain Spark has written the state") as raised:
+        plan(found, spec, state=True)
+    assert raised.value.failure.reason == "CheckpointOfAnotherMode"
+    ids = b'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["a"]]}}'
+    assert plan(found | {"commits/1": ids}, spec, state=True) == RepairPlan((), 1)
+
+
+@pytest.mark.proves(14)
+@pytest.mark.parametrize("trigger", [CONTINUOUS, ASYNC])
 def test_a_switch_that_would_drop_state_is_refused(trigger: dict[str, Any]) -> None:
     """The continuous engine would ignore it (measured). Others fail with Spark's own message."""
     spec = stream(kafka_source(), kafka_sink(), trigger=trigger).spec

@@ -34,6 +34,15 @@ def test_new_partitions_without_cores_wait_and_the_others_are_read(trigger: Any)
     assert "maxInstances is 2" in chosen.warning.message
 
 
+def test_tasks_with_state_take_cores_of_the_partitions() -> None:
+    """In real-time mode, where all of them run at once."""
+    spec = limited(REAL_TIME)
+    chosen = choose(spec, 2, {"in": [0, 1]}, {"in": [0]}, state_tasks=1)
+    assert (chosen.by_topic, chosen.size, chosen.left_out) == ({"in": [0]}, Size(1, 2, 1, 2), 1)
+    with pytest.raises(DriverError, match="2 partitions and 2 tasks with state need 4 executors"):
+        choose(spec, 2, {"in": [0, 1]}, {"in": [0]}, state_tasks=2)
+
+
 def test_a_micro_batch_reads_all_partitions_on_the_cores_that_are_allowed() -> None:
     chosen = choose(limited(MICRO_BATCH), 3, EXISTING, {})
     assert chosen.by_topic == EXISTING

@@ -19,7 +19,14 @@ from penstock.driver.spark.session import (
     LogLevel,
     spark_conf,
 )
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
+from testkit.streams.streams import (
+    CONTINUOUS,
+    MICRO_BATCH,
+    REAL_TIME,
+    kafka_sink,
+    kafka_source,
+    stream,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,8 +185,11 @@ def test_state_has_a_partition_for_each_core_and_some_for_growth() -> None:
         (CONTINUOUS, one, 1),
         (MICRO_BATCH, SIZE, 6),
         (MICRO_BATCH, one, MIN_STATE_PARTITIONS),
+        # Each is a task that keeps its core.
+        (REAL_TIME, SIZE, MIN_STATE_PARTITIONS),
+        (REAL_TIME, one, 2),
     ]:
-        conf = spark_conf(stream(trigger=trigger), POD, size)
+        conf = spark_conf(stream(kafka_source(), kafka_sink(), trigger=trigger), POD, size)
         assert conf["spark.sql.shuffle.partitions"] == str(partitions)
     own = stream(sparkConf={"spark.sql.shuffle.partitions": "50"})
     assert spark_conf(own, POD, SIZE)["spark.sql.shuffle.partitions"] == "50"

@@ -94,6 +94,7 @@ _STREAMS = {
     "async": _Stream(ASYNC),
     "real-time": _Stream(REAL_TIME),
     "real-time, bursts": _Stream(REAL_TIME, _in_bursts),
+    "real-time, with state": _Stream(REAL_TIME, transform=_COUNTS),
     "with state": _Stream(MICRO_BATCH, transform=_COUNTS),
     "with state, bursts": _Stream(MICRO_BATCH, _in_bursts, _COUNTS),
     "in Python": _Stream(_ONE_SECOND, _in_bursts, _PYTHON),

@@ -135,9 +135,8 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "WaitingForCores",
         "Fewer cores are registered than the source has partitions; in real-time mode those of the "
-        "state count too. In continuous and real-time "
-        "mode Spark would never read some partitions, so the query waits. A micro-batch starts "
-        "after a minute with the cores that it has.",
+        "state count too. In continuous and real-time mode Spark would never read some partitions, "
+        "so the query waits. A micro-batch starts after a minute with the cores that it has.",
         "Make room in the cluster, or lower executor.resources.requests. Executors of a query with "
         "state need room on the driver's node, unless the checkpoint is in an object store.",
         PODS,
@@ -163,10 +162,9 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "TooFewExecutorsAllowed",
         "executor.maxInstances allows fewer cores than the source has partitions (in real-time "
-        "mode with those of the state), which "
-        "continuous and real-time mode need. Stalled. If the partitions were added later, the "
-        "stream runs and reads only the earlier ones. Micro-batches run on the cores that are "
-        "allowed.",
+        "mode with those of the state), which continuous and real-time mode need. Stalled. If the "
+        "partitions were added later, the stream runs and reads only the earlier ones. "
+        "Micro-batches run on the cores that are allowed.",
         "Raise executor.maxInstances or executor.cores.",
         EDIT,
     ),

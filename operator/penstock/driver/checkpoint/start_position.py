@@ -8,11 +8,7 @@ from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.notes import Notes
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.kafka.offsets import (
-    Offsets,
-    first_offsets,
-    starting_offsets,
-)
+from penstock.driver.kafka.offsets import Offsets, first_offsets, starting_offsets
 from penstock.driver.kafka.source_monitor import SourceMonitor
 
 

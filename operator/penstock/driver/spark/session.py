@@ -64,6 +64,8 @@ _DEFAULTS = {
     "spark.network.crypto.saslFallback": "false",
     # The level of SparkContext.setLogLevel also reaches the executors.
     "spark.executor.syncLogLevel.enabled": "true",
+    # How long the shuffle of real-time mode gathers rows: nearly all of its latency.
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
     # The rows of running tasks come with it: without them a long task looks like a stuck one.
     "spark.executor.heartbeatInterval": "2s",
 }
@@ -130,11 +132,20 @@ _FORCED = {
     "spark.sql.streaming.noDataProgressEventInterval": "10s",
 }
 
-_FORCED_IN_CONTINUOUS_MODE = {
-    # With the default of 4, the scheduler retries a lost task, and a continuous reader refuses the
-    # retry (ContinuousTaskRetryException). That hides the cause and takes longer (measured). In the
-    # other modes the retry is what saves the batch.
-    "spark.task.maxFailures": "1",
+_FORCED_IN_MODE = {
+    Mode.CONTINUOUS: {
+        # With the default of 4, the scheduler retries a lost task, and a continuous reader refuses
+        # the retry (ContinuousTaskRetryException). That hides the cause and takes longer
+        # (measured). In the other modes the retry is what saves the batch.
+        "spark.task.maxFailures": "1",
+    },
+    Mode.REAL_TIME: {
+        # The sort would wait for all rows of a batch, so Spark refuses a shuffle with it.
+        "spark.sql.execution.sortBeforeRepartition": "false",
+        # Otherwise a query without state commits some batches only, and late. EXCEPT, which Spark
+        # takes for such a one, is then refused (measured, Spark 4.3).
+        "spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled": "false",
+    },
 }
 
 _FORCED_ON_KUBERNETES = {
@@ -171,21 +182,6 @@ _FORCED_ON_KUBERNETES = {
 }
 
 
-# Real-time mode with state. The user's sparkConf overrides these.
-_DEFAULTS_IN_REAL_TIME_MODE = {
-    # How long a shuffle gathers rows before it passes them on. Spark's default is 25 ms or so of
-    # the latency.
-    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
-}
-_FORCED_IN_REAL_TIME_MODE = {
-    # The sort would wait for all rows of a batch, so Spark refuses a shuffle with it.
-    "spark.sql.execution.sortBeforeRepartition": "false",
-    # Otherwise a query without state commits some batches only, and late. EXCEPT, which Spark
-    # takes for such a one, is then refused (measured, Spark 4.3).
-    "spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled": "false",
-}
-
-
 def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -> dict[str, str]:
     """Spark's configuration for this stream, environment and number of executors.
 
@@ -210,10 +206,7 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     if conf[_STATE_STORE_CLASS] != ROCKSDB:
         del conf[_STATE_FORMAT]  # which no other class has
     conf |= _observability(spec.observability)
-    if spec.trigger.mode is Mode.CONTINUOUS:
-        conf |= _FORCED_IN_CONTINUOUS_MODE
-    if spec.trigger.mode is Mode.REAL_TIME:
-        conf = {**_DEFAULTS_IN_REAL_TIME_MODE, **conf, **_FORCED_IN_REAL_TIME_MODE}
+    conf |= _FORCED_IN_MODE.get(spec.trigger.mode, {})
     parallelism = default_parallelism(spec.source, spec.spark_conf)
     if parallelism is not None:
         conf["spark.default.parallelism"] = str(parallelism)

@@ -76,10 +76,9 @@ Native alternatives to a UDF: an expression in `transform.sql`, a SQL function
 ## Exactly once
 
 `sink.kafka.delivery: ExactlyOnce` is for a query without state, from Kafka to Kafka in one cluster
-([its terms](guarantees.md#exactly-once)). In continuous mode a transaction is committed every
-`transactionInterval`; with a Python or pandas UDF, and in batches, at the end of the epoch or
-batch. Real-time mode does not have it: its batches take minutes, and a record would wait for the
-end of one. Use continuous mode instead. A custom sink may have transactions of its own.
+([its terms](guarantees.md#exactly-once)). In continuous and real-time mode a transaction is
+committed every `transactionInterval`; with a Python or pandas UDF, and in micro-batches, at the
+end of the epoch or batch. A custom sink may have transactions of its own.
 """
 
 

@@ -77,6 +77,7 @@ RESERVED_CONFS: Mapping[str, str] = {
     "spark.sql.streaming.realTimeMode.dangerouslyAllowCheckpointV1.enabled": (
         "a batch that runs again could lose data"
     ),
+    "spark.sql.streaming.realTimeMode.minBatchDuration": "use trigger.realTime.batchDuration",
     "spark.sql.execution.sortBeforeRepartition": "real-time mode runs no sort before a shuffle",
     "spark.sql.streaming.unsupportedOperationCheck": "Spark would give wrong results",
     "spark.sql.streaming.checkpointLocation": "use spec.checkpoint",

@@ -99,6 +99,17 @@ def fast_start_options(
     return [*compiler, *collector, *options]
 
 
+def _jars(folder: Path) -> list[Path]:
+    """The jars in their order on the class path, Spark's first.
+
+    Spark reads its own classes again as files for each batch (ClosureCleaner, 4.3): a fifth of the
+    processor time of the query's thread went by in the index of every jar before them.
+    """
+    return sorted(
+        folder.glob("*.jar"), key=lambda jar: (not jar.name.startswith("spark-"), jar.name)
+    )
+
+
 def command(
     heap_mebibytes: int, class_path: str, options: Sequence[str], submit: Sequence[str] = ()
 ) -> list[str]:
@@ -113,7 +124,7 @@ def command(
     java_home = os.environ.get("JAVA_HOME")
     # Sorted: an archive of classes works only with the exact class path that it was created with
     # (images/spark/class_archive.py).
-    jars = os.pathsep.join(map(str, sorted((Path(pyspark.origin).parent / "jars").glob("*.jar"))))
+    jars = os.pathsep.join(map(str, _jars(Path(pyspark.origin).parent / "jars")))
     return [
         f"{java_home}/bin/java" if java_home else "java",
         f"-Xmx{heap_mebibytes}m",

@@ -344,9 +344,9 @@ def _commit_wait(policy: RestartPolicy) -> float:
     """How many seconds a stop waits for a commit.
 
     An epoch ends when its interval is over, and is not worth a wait if that is long. A batch ends
-    when its work is done, whatever its trigger's interval.
+    when its work is done, whatever its trigger's interval, and in real-time mode at once.
     """
-    if not policy.mode.has_long_running_tasks:
+    if policy.mode is not Mode.CONTINUOUS:
         return _MAX_COMMIT_WAIT_SECONDS
     within_limit = policy.interval <= _MAX_COMMIT_WAIT_SECONDS
     return policy.interval + _COMMIT_SECONDS if within_limit else 0.0

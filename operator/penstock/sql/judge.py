@@ -462,7 +462,7 @@ def _possible(spec: StreamSpec) -> tuple[Execution, ...]:
     """The executions that the spec's source and sink allow (api/v1alpha1/mode_rules.py)."""
     source, sink = spec.source, spec.sink
     in_real_time = sink.kafka or sink.console or sink.memory
-    is_possible = source.kafka and in_real_time and not sink.exactly_once
+    is_possible = source.kafka and in_real_time
     return tuple(it for it in EXECUTIONS if is_possible or it.mode is not Mode.REAL_TIME)
 
 

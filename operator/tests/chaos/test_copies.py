@@ -17,7 +17,8 @@ import pytest
 
 from penstock.driver.jvm import Jvm
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from testkit.driver.driver_process import traffic
+from testkit.driver.checkpoints import folder_at
+from testkit.driver.driver_process import driver, traffic
 from testkit.driver.in_process_driver import running
 from testkit.kafka.brokers import two_brokers
 from testkit.kafka.topics import Topics, number_flow, total
@@ -133,6 +134,44 @@ def test_what_cannot_commit_writes_few_copies(
     record_figure(f"copies of a record in {lasted:.0f} s", copies)
     record_figure("allowed", round(allowed, 1))
     assert copies <= allowed
+
+
+_SLOW = {
+    "sql": "SELECT key, CASE WHEN java_method('java.lang.Thread', 'sleep', "
+    "CAST(1 + length(value) * 0 AS BIGINT)) = 'x' THEN NULL ELSE value END AS value FROM source"
+}
+
+
+@pytest.mark.proves(2)
+@pytest.mark.parametrize("is_there", [True, False], ids=["at the start", "while it runs"])
+def test_a_backlog_in_real_time_is_committed_each_second(
+    is_there: bool,
+    topics: Topics,
+    class_path: str,
+    tmp_path: Path,
+    record_figure: RecordFigure,
+) -> None:
+    """A task of a partition takes a millisecond for a record at least, so it can have written a
+    thousand when it is killed, and not the whole batch of a minute.
+    """
+    source, sink = topics.make(2), topics.make()
+    topics.send(source, range(12_000 if is_there else 1))
+    flow = number_flow(topics, source, sink, {"realTime": {"batchDuration": "1m"}}, transform=_SLOW)
+    folder = folder_at(tmp_path / "checkpoint")
+    with driver(flow, tmp_path, class_path) as process:
+        wait_for("commits", lambda: (folder.progress.committed_epoch() or 0) >= 1)
+        if not is_there:
+            time.sleep(3)  # into the batch of a minute
+            topics.send(source, range(1, 12_000))
+        process.kill(lambda: len(topics.received(sink)) > 3_000)
+    with driver(flow, tmp_path, class_path) as process:
+        topics.wait_received(sink, range(12_000))
+        assert process.stop() == 0
+    received = topics.received(sink)
+    copies = sum(received.values()) - len(received)
+    record_figure("copies", copies)
+    assert set(received) == set(range(12_000))
+    assert 0 < copies <= 2 * 1_000 + 2
 
 
 @pytest.mark.proves(2)

@@ -40,6 +40,15 @@ def transform(source):
 """
 PYTHON = {"transform": {"python": {"function": "same:transform", "inline": _SAME}}}
 BATCHES = {"trigger": {"microBatch": {"interval": "100ms"}}}
+SHORT_REAL_TIME = {"trigger": {"realTime": {"batchDuration": "1s"}}}
+LONG_REAL_TIME = {"trigger": {"realTime": {"batchDuration": "5s"}}}
+# Its operators also pass on all rows of a record before the next one.
+JOINED = {
+    "transform": {
+        "sql": "SELECT key, value FROM source JOIN (VALUES (0), (1)) AS t(n) "
+        "ON CAST(CAST(value AS STRING) AS INT) % 2 = t.n"
+    }
+}
 FULL = pytest.mark.full
 
 
@@ -121,10 +130,18 @@ def copies(received: Counter[int]) -> dict[int, int]:
     [
         pytest.param("ExactlyOnce", 2, {}, 4, id="twice"),
         pytest.param("ExactlyOnce", 2, BATCHES, 4, id="batches, twice"),
+        pytest.param("ExactlyOnce", 2, SHORT_REAL_TIME, 4, id="real time, twice"),
         pytest.param("AtLeastOnce", 2, {}, 4, id="without transactions", marks=FULL),
         pytest.param("AtLeastOnce", 2, BATCHES, 4, id="batches, without transactions", marks=FULL),
         pytest.param("ExactlyOnce", 20, {}, 4, id="twenty times", marks=FULL),
         pytest.param("ExactlyOnce", 10, BATCHES, 4, id="batches, ten times", marks=FULL),
+        pytest.param("AtLeastOnce", 2, SHORT_REAL_TIME, 4, id="real time, without", marks=FULL),
+        pytest.param("ExactlyOnce", 10, SHORT_REAL_TIME, 4, id="real time, ten", marks=FULL),
+        pytest.param(
+            *("ExactlyOnce", 3, {**LONG_REAL_TIME, **JOINED}, 4),
+            id="real time with a table, long batches, three times",
+            marks=FULL,
+        ),
         pytest.param("ExactlyOnce", 5, {"trigger": ASYNC}, 4, id="async, five times", marks=FULL),
         pytest.param("ExactlyOnce", 5, PYTHON, 4, id="Python, five times", marks=FULL),
         pytest.param(
@@ -136,6 +153,11 @@ def copies(received: Counter[int]) -> dict[int, int]:
         pytest.param(
             *("ExactlyOnce", 3, BATCHES, 100),
             id="100 partitions in batches, three times",
+            marks=FULL,
+        ),
+        pytest.param(
+            *("ExactlyOnce", 3, SHORT_REAL_TIME, 100),
+            id="100 partitions in real time, three times",
             marks=FULL,
         ),
     ],
@@ -169,7 +191,9 @@ def test_a_driver_is_killed(
 @pytest.mark.proves(2)
 @FULL
 @pytest.mark.parametrize(
-    "trigger", [CONTINUOUS, BATCHES["trigger"], ASYNC], ids=["continuous", "batches", "async"]
+    "trigger",
+    [CONTINUOUS, BATCHES["trigger"], ASYNC, SHORT_REAL_TIME["trigger"]],
+    ids=["continuous", "batches", "async", "real-time"],
 )
 def test_a_driver_with_its_checkpoint_in_an_object_store_is_killed(
     trigger: dict[str, Any],
@@ -207,12 +231,15 @@ def wake(pids: list[int]) -> None:
 
 @pytest.mark.proves(2, "failures.md#a-producer-of-the-stream-is-fenced")
 @pytest.mark.full
+@pytest.mark.parametrize(
+    "trigger", [CONTINUOUS, SHORT_REAL_TIME["trigger"]], ids=["continuous", "real-time"]
+)
 def test_a_frozen_driver_wakes_up_beside_its_successor(
-    topics: Topics, class_path: str, tmp_path: Path
+    trigger: dict[str, Any], topics: Topics, class_path: str, tmp_path: Path
 ) -> None:
     """As on a volume whose locks are gone: both write, with one checkpoint's names."""
     source, sink = topics.make(), topics.make()
-    flow = flow_to(topics, source, sink)
+    flow = flow_to(topics, source, sink, trigger=trigger)
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()
@@ -241,11 +268,16 @@ def test_a_frozen_driver_wakes_up_beside_its_successor(
 
 @pytest.mark.proves(2, "failures.md#a-producer-of-the-stream-is-fenced")
 @pytest.mark.full
-def test_a_transaction_expires(topics: Topics, class_path: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "trigger", [CONTINUOUS, SHORT_REAL_TIME["trigger"]], ids=["continuous", "real-time"]
+)
+def test_a_transaction_expires(
+    trigger: dict[str, Any], topics: Topics, class_path: str, tmp_path: Path
+) -> None:
     """The brokers abort it while the driver is frozen, and refuse the rest of it."""
     source, sink = topics.make(), topics.make()
     brief = {"options": {"kafka.transaction.timeout.ms": "1000"}}
-    flow = flow_to(topics, source, sink, of_sink=brief)
+    flow = flow_to(topics, source, sink, of_sink=brief, trigger=trigger)
     with traffic(topics, source, LOAD) as sent, driver(flow, tmp_path, class_path) as process:
         process.wait_ready()
         pids = freeze(process)

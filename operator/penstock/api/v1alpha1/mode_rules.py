@@ -47,14 +47,11 @@ MODE_RULES: tuple[ValidationRule, ...] = (
         "outputMode append",
     ),
     ValidationRule(
-        _AT_LEAST_ONCE | _NOT_REAL_TIME,
-        "trigger.realTime does not support sink.kafka.delivery ExactlyOnce, because a batch takes "
-        "too long for one transaction: use trigger.continuous, or trigger.microBatch",
-    ),
-    ValidationRule(
-        ~is_set("sink.kafka.transactionInterval") | is_set("trigger.continuous"),
-        "sink.kafka.transactionInterval is for trigger.continuous, because each batch is one "
-        "transaction: remove it",
+        ~is_set("sink.kafka.transactionInterval")
+        | is_set("trigger.continuous")
+        | is_set("trigger.realTime"),
+        "sink.kafka.transactionInterval is for trigger.continuous and trigger.realTime, because "
+        "each micro-batch is one transaction: remove it",
     ),
     ValidationRule(
         _AT_LEAST_ONCE | is_set("source.kafka"),

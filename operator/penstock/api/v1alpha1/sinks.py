@@ -45,13 +45,13 @@ class KafkaSink(KafkaClient):
         description="How often a record is written if something fails. AtLeastOnce: at least once. "
         "ExactlyOnce: in transactions, together with the source's offsets, so that a consumer with "
         "isolation.level read_committed sees each result once. It needs source.kafka on the same "
-        "cluster, a query without state, and another trigger than realTime. Default: AtLeastOnce.",
+        "cluster, and a query without state. Default: AtLeastOnce.",
     )
     transaction_interval: Duration | None = Field(
         None,
-        description="With ExactlyOnce and trigger.continuous, how long a transaction is open "
-        "before it is committed, and so how long a read_committed consumer waits at most. "
-        "Default: 100ms. In batches, each batch is a transaction.",
+        description="With ExactlyOnce and trigger.continuous or realTime, how long a transaction "
+        "is open before it is committed, and so how long a read_committed consumer waits at most. "
+        "Default: 100ms. Each micro-batch is one transaction.",
         examples=["100ms"],
     )
     options: Options = options_field("Spark's Kafka sink", {"kafka.compression.type": "lz4"})  # type: ignore[assignment]

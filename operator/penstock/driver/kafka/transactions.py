@@ -72,9 +72,9 @@ def sink_options(
     assert spec.sink.kafka is not None
     interval = milliseconds(spec.sink.kafka.transaction_interval or DEFAULT_INTERVAL)
     timeout = longest_ms  # for a batch, whose length is not known
-    if spec.trigger.continuous is not None:
-        # A function in Python is committed with its epoch only.
-        epoch = milliseconds(spec.trigger.continuous.checkpoint_interval)
+    if spec.trigger.mode.has_long_running_tasks:
+        # What reads ahead is committed with its epoch or its batch only.
+        epoch = milliseconds(spec.trigger.interval)
         timeout = min(epoch + _SHORTEST_TIMEOUT_MS, longest_ms)
     return {
         _TIMEOUT: str(timeout),
@@ -85,21 +85,28 @@ def sink_options(
 
 
 def epoch_problem(spec: StreamSpec, longest_ms: int = DEFAULT_LONGEST_MS) -> str | None:
-    """Why a function in Python cannot be committed at the end of each epoch; None if it can."""
+    """Why what reads ahead cannot be committed at the end of each epoch, or each batch of
+    real-time mode; None if it can.
+    """
     assert spec.sink.kafka is not None
-    if spec.trigger.continuous is None:
+    if not spec.trigger.mode.has_long_running_tasks:
         return None
-    interval = spec.trigger.continuous.checkpoint_interval
+    interval = spec.trigger.interval
     told = told_timeout(spec.sink.kafka.options)
     limit_ms = longest_ms if told is None else told
     if milliseconds(interval) < limit_ms:
         return None
     return (
-        "A function in Python reads ahead of what it has returned, so its transaction is open for "
-        f"the whole epoch ({interval}), and Kafka aborts it after {limit_ms // 1000} s: set a "
-        f"shorter trigger.continuous.checkpointInterval, or {_TIMEOUT} in sink.kafka.options, up "
+        "A function in Python, or over many records, reads ahead of what it has returned, so its "
+        f"transaction is open for {interval}, and Kafka aborts it after {limit_ms // 1000} s: set "
+        f"a shorter {_field(spec)}, or {_TIMEOUT} in sink.kafka.options, up "
         "to the brokers' transaction.max.timeout.ms."
     )
+
+
+def _field(spec: StreamSpec) -> str:
+    continuous = spec.trigger.continuous is not None
+    return f"{spec.trigger.mode}.{'checkpointInterval' if continuous else 'batchDuration'}"
 
 
 def told_timeout(options: Mapping[str, str]) -> int | None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # How often the executors of a running query are counted.
 _REGISTERED_SECONDS = 1.0
+# For so long after some were missing, it is asked why they ended.
+_MEMORY_KILL_SECONDS = 60.0
 _WITHOUT_EXECUTORS = {"spark.executor.instances": "0"}
 
 
@@ -59,6 +61,7 @@ class SparkApplication:
         """Of the newest query: how many tasks behind a shuffle run all the time."""
         self._ready = 0
         self._counted_at = 0.0
+        self._lacked_at: float | None = None
         self._memory_kills = executors.MemoryKills()
 
     def start(self, stream: ContinuousStream, size: Size, *, keeps_state: bool | None) -> None:
@@ -188,5 +191,9 @@ class SparkApplication:
         """A warning about executors that were killed since the last call."""
         if self.session is None or self.requested is None or self._is_local:
             return None
-        lacks_some = self._ready < self.requested.executors
-        return self._memory_kills.new(self.session.sparkContext) if lacks_some else None
+        now = time.monotonic()
+        if self._ready < self.requested.executors:
+            self._lacked_at = now
+        # Others may have taken their place while a step ran.
+        is_due = self._lacked_at is not None and now - self._lacked_at < _MEMORY_KILL_SECONDS
+        return self._memory_kills.new(self.session.sparkContext) if is_due else None

@@ -358,6 +358,9 @@ def _name(operator: Any) -> str:
     return str(operator.getClass().getSimpleName())
 
 
+_ALLOWLIST_CHECK = "spark.sql.streaming.realTimeMode.allowlistCheck"
+
+
 def start(
     frame: DataFrame,
     spec: StreamSpec,
@@ -376,10 +379,14 @@ def start(
 
     Later failures are in the query's own exception.
     """
-    # Real-time mode takes Spark's own sink only, and at least once it does the same in batches.
+    # At least once, Spark's own sink does the same in batches.
     is_other = spec.trigger.mode is Mode.CONTINUOUS or names is not None
     kafka = PENSTOCK_KAFKA if is_other else KAFKA
     named, options = sink_options(spec.sink, environment.secrets, kafka)
+    if names is not None and spec.trigger.mode is Mode.REAL_TIME:
+        # It takes sinks by the names of their classes. The other half of it, that of the operators,
+        # KafkaStreamWrite.java makes.
+        frame.sparkSession.conf.set(_ALLOWLIST_CHECK, "false")
     if names is not None:
         options = {**transactions.sink_options(spec, names, longest_transaction_ms), **options}
     writer = frame.writeStream.format(_format(frame.sparkSession, named))

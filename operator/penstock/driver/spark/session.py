@@ -14,6 +14,7 @@ from penstock.api.modes import Mode, execution_of
 from penstock.api.reserved_spark_conf import SHUFFLE_PARTITIONS
 from penstock.api.v1alpha1.spec import Observability, StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.api.v1alpha1.triggers import SHORTEST_REAL_TIME_BATCH_MS
 from penstock.contract import naming
 from penstock.contract.sizing import (
     Size,
@@ -115,6 +116,8 @@ _DEFAULTS_ON_KUBERNETES = {
 # The user's sparkConf overrides this: how many Kafka consumers an executor keeps between batches.
 # With more partitions, Spark closes some for each one that it opens, and warns each time
 # (InternalKafkaConsumerPool): none is there when its turn comes.
+_PLUGINS = "spark.plugins"
+_BATCHES = "dev.penstock.spark.RealTimeBatches"
 _CONSUMERS = "spark.kafka.consumer.cache.capacity"
 _LEAST_CONSUMERS = 64  # Spark's default
 # MiB of the heap for one. In a backlog it holds half of that (max.partition.fetch.bytes).
@@ -145,6 +148,8 @@ _FORCED_IN_MODE = {
         # Otherwise a query without state commits some batches only, and late. EXCEPT, which Spark
         # takes for such a one, is then refused (measured, Spark 4.3).
         "spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled": "false",
+        # Spark's own least is 5 s (api/v1alpha1/triggers.py).
+        "spark.sql.streaming.realTimeMode.minBatchDuration": f"{SHORTEST_REAL_TIME_BATCH_MS}ms",
     },
 }
 
@@ -207,6 +212,9 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
         del conf[_STATE_FORMAT]  # which no other class has
     conf |= _observability(spec.observability)
     conf |= _FORCED_IN_MODE.get(spec.trigger.mode, {})
+    if spec.trigger.mode is Mode.REAL_TIME:
+        plugins = conf.get(_PLUGINS, "")
+        conf[_PLUGINS] = f"{plugins},{_BATCHES}" if plugins else _BATCHES
     parallelism = default_parallelism(spec.source, spec.spark_conf)
     if parallelism is not None:
         conf["spark.default.parallelism"] = str(parallelism)
@@ -322,6 +330,11 @@ def child(session: SparkSession) -> SparkSession:
     field.setAccessible(True)
     session.sparkContext._jsc.sc().listenerBus().removeListener(field.get(queries))
     return successor
+
+
+def end_batch(gateway: Any) -> None:
+    """Ends the batch of real-time mode that runs, which is committed then."""
+    java_class(gateway, _BATCHES).end()
 
 
 def failed_write(gateway: Any) -> Any | None:

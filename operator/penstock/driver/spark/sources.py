@@ -21,16 +21,6 @@ PENSTOCK_KAFKA = "penstock-kafka"
 # The option of penstock-kafka for the records that are not to be read, by their positions.
 _LEAVE_OUT = "leaveOut"
 
-# The first request of a real-time batch waits behind a fetch: 4 ms at 2, 22 ms at 50 (measured;
-# Kafka's default 500). The continuous reader asks nothing. A micro-batch knows the end of its
-# offsets before it fetches, and never waits.
-_LOW_LATENCY = {"kafka.fetch.max.wait.ms": "2", "kafka.fetch.min.bytes": "1"}
-
-# After each poll Spark's reader of batches asks the broker for the first and the last offset: with
-# Kafka's 500 records a poll it read a backlog at two thirds of the speed (benchmarks/drain.py).
-# What a poll returns has been fetched before, at most max.partition.fetch.bytes of a partition.
-_FEWER_POLLS = {"kafka.max.poll.records": "10000"}
-
 
 def source_options(
     source: Source,
@@ -46,11 +36,10 @@ def source_options(
     `leave_out` are records that are not.
     """
     if source.kafka is not None:
-        defaults = {**_FEWER_POLLS, **(_LOW_LATENCY if mode is Mode.REAL_TIME else {})}
         read = _subscription(source.kafka, partitions)
         left_out = {_LEAVE_OUT: ",".join(map(str, leave_out))} if leave_out else {}
         of_kafka = _kafka(source.kafka, secrets, starting)
-        return PENSTOCK_KAFKA, {**defaults, **of_kafka, **read, **left_out}
+        return PENSTOCK_KAFKA, {**of_kafka, **read, **left_out}
     if source.rate is not None:
         options = {
             "rowsPerSecond": str(source.rate.rows_per_second),

@@ -36,6 +36,7 @@ from penstock.driver.record_position import Position
 from penstock.driver.spark import (
     planning_wait,
     query,
+    session,
     state_partitions,
 )
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
@@ -446,7 +447,8 @@ class QueryRuntime:
             self._application.end_query(self.stop_query)
 
     def wait_for_commit(self, seconds: float) -> None:
-        """Waits for the query's next commit: records written after it are written again later.
+        """Waits for the query's next commit: records written after it are written again later. A
+        batch of real-time mode ends for it.
 
         Does not wait for a query that is idle or between two batches: it commits nothing.
         """
@@ -455,6 +457,8 @@ class QueryRuntime:
         planned_at_once = not self._mode.has_long_running_tasks
         if self._activity().idle or (planned_at_once and self.progress.planned_epoch() == before):
             return
+        if self._mode is Mode.REAL_TIME:
+            session.end_batch(self.context.jvm.gateway)
         while self._query is not None and self._query.isActive and epoch() == before:
             if time.monotonic() > deadline:
                 return

@@ -382,10 +382,10 @@ SPELLINGS = [
         (INTERVAL, value)
         for value in ("1 h 2 min 3 sec 4 millis", "0m0s", "0.1ms", "1s ", "90", 90)
     ],
-    *[("trigger", {"realTime": {"batchDuration": value}}) for value in ("4s 999ms", "4 s 1000 ms")],
+    *[("trigger", {"realTime": {"batchDuration": value}}) for value in ("0s 999ms", "0 s 1000 ms")],
     *[
         ("trigger", {"realTime": {"batchDuration": value}})
-        for value in ("0.084 minutes", "1 second")
+        for value in ("0.017 minutes", "0.5 second")
     ],
 ]
 
@@ -421,7 +421,7 @@ def _is_accepted_by_models(document: Object) -> bool:
 EXPLAINED = [
     ("spec.trigger.continuous.checkpointInterval", "How often an epoch is committed"),
     ("spec.trigger.microBatch.asyncProgress.checkpointInterval", "How often offsets and commits"),
-    ("spec.trigger.realTime.batchDuration", "at least 5s"),
+    ("spec.trigger.realTime.batchDuration", "at least 1s"),
     ("spec.source.kafka.startingOffsetsByPartition", "-2 for the earliest or -1 for the latest"),
     ("spec.source.rate.rowsPerSecond", "Rows per second"),
     ("spec.executor.resources", "CPU and memory of one executor"),

@@ -1,68 +1,195 @@
 package dev.penstock.spark;
 
-import java.io.IOException;
+import java.time.Duration;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
+import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
+import org.apache.spark.util.TaskCompletionListener;
+import org.apache.spark.util.TaskFailureListener;
 
-/**
- * Spark's reader of the batch engines, with the record that it has handed out.
- *
- * @param inTransaction whether what becomes of the records is committed at the batch's end
- */
-record KafkaBatchReader(
-    SupportsRealTimeRead<InternalRow> spark, RecordInHand inHand, boolean inTransaction)
-    implements SupportsRealTimeRead<InternalRow> {
-  private static final int OFFSET = 4;
+/** Reads one partition for a task of a batch: until an offset, or in real-time mode until a time. */
+final class KafkaBatchReader
+    implements SupportsRealTimeRead<InternalRow>, TransactionalWriter.Reader {
+  private static final RecordStatus RECORD = RecordStatus.newStatusWithoutArrivalTime(true);
+  private static final RecordStatus NO_RECORD = RecordStatus.newStatusWithoutArrivalTime(false);
+  /** Spark's setting for its own reader: a consumer may hold a megabyte of records, and fetch one. */
+  private static final String CAPACITY = "spark.kafka.consumer.cache.capacity";
+  /** A reader that has not been at the end of its log for so long is behind, at the batch's end. */
+  private static final long BEHIND_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
+  /**
+   * Where a task of real-time mode has ended, for the driver.
+   *
+   * @param isBehind whether the log had more than the task could read
+   */
+  record End(TopicPartition partition, long offset, boolean isBehind) implements PartitionOffset {
+    private static final long serialVersionUID = 1;
+  }
+
+  private final TopicPartition partition;
+  private final BatchOfRun batch;
+  /** The offset before which it ends, if that is known. */
+  private final long until;
+  private final long pollTimeoutMs;
+  private final PartitionClients clients;
+  private final PartitionLog log;
+  private final RecordInHand inHand;
+  private final RecordRow rows;
+  private final long endNanos;
+  private InternalRow row;
+  private long atEndNanos = System.nanoTime();
+  private boolean isOver;
+  private boolean hasFailed;
+
+  KafkaBatchReader(PlannedPartition planned, LeftOut leftOut, TaskContext task) {
+    KafkaBatchInputPartition input = planned.spark();
+    partition = input.offsetRange().topicPartition();
+    long start = input.offsetRange().fromOffset();
+    until = input.offsetRange().untilOffset();
+    batch = planned.batch();
+    pollTimeoutMs = input.pollTimeoutMs();
+    endNanos = System.nanoTime() + planned.length().toNanos();
+    TaskFailureListener failed = (context, failure) -> hasFailed = true;
+    task.addTaskFailureListener(failed);
+    TransactionalWriter writer = TransactionalWriter.ofTask(task);
+    PartitionClients kept = KeptClients.take(partition, batch, start);
+    clients =
+        kept != null
+            ? kept
+            : PartitionClients.open(
+                partition,
+                start,
+                input.failOnDataLoss(),
+                pollTimeoutMs,
+                input.executorKafkaParams(),
+                writer == null ? null : writer.asked());
+    log = clients.log();
+    TaskCompletionListener release = ended -> release();
+    task.addTaskCompletionListener(release);
+    if (writer != null) {
+      writer.readBy(this);
+    }
+    inHand = new RecordInHand(partition, log.next(), leftOut, task);
+    rows = new RecordRow(partition.topic(), input.includeHeaders());
+  }
+
+  /** The next record before the end of a batch whose end is known. */
   @Override
-  public boolean next() throws IOException {
+  public boolean next() {
     inHand.release();
-    while (spark.next()) {
-      if (inHand.take(get().getLong(OFFSET))) {
-        return true;
+    long waitsSince = 0;
+    while (!log.hasReached(until)) {
+      if (log.hasRecord()) {
+        if (take()) {
+          return true;
+        }
+        waitsSince = 0;
+      } else {
+        long before = log.next();
+        log.poll(Duration.ofNanos(clients.patience()));
+        waitsSince = waitsSince == 0 || log.next() != before ? System.nanoTime() : waitsSince;
+        if (TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - waitsSince) > pollTimeoutMs) {
+          throw noRecord();
+        }
       }
     }
+    log.passGap(until);
     return false;
   }
 
   @Override
-  public RecordStatus nextWithTimeout(Long startMs, Long timeoutMs) throws IOException {
-    if (inTransaction) {
-      throw TransactionOptions.refusal("a batch in real-time mode is too long for one transaction.");
-    }
+  public RecordStatus nextWithTimeout(Long startMs, Long timeoutMs) {
     inHand.release();
-    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
-    RecordStatus status = spark.nextWithTimeout(startMs, timeoutMs);
-    while (status.hasRecord() && !inHand.take(get().getLong(OFFSET))) {
-      long left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
-      status = spark.nextWithTimeout(startMs, Math.max(left, 0));
+    long now = System.nanoTime();
+    long end = Math.min(endNanos, now + TimeUnit.MILLISECONDS.toNanos(timeoutMs));
+    for (; now < end && !isCutShort(now); now = System.nanoTime()) {
+      clients.commitIfDue();
+      if (log.hasRecord()) {
+        if (take()) {
+          return RECORD;
+        }
+      } else {
+        RealTimeBatches.isRead(now);
+        boolean wasAtEnd = log.isAtEnd();
+        log.poll(Duration.ofNanos(Math.min(end - now, clients.patience())));
+        if (wasAtEnd || !log.hasRecord()) {
+          atEndNanos = System.nanoTime();
+        }
+      }
     }
-    if (status.hasRecord()) {
-      inHand.countSkipped();
+    return NO_RECORD;
+  }
+
+  /** It stays over, also if its next record is asked for. */
+  private boolean isCutShort(long now) {
+    if (now - atEndNanos > KafkaBatchStream.CATCH_UP.toNanos()) {
+      if (!isOver) {
+        RealTimeBatches.end(batch);
+      }
+      isOver = true;
     }
-    return status;
+    isOver |= RealTimeBatches.isOver(batch);
+    return isOver;
+  }
+
+  private boolean take() {
+    ConsumerRecord<byte[], byte[]> record = log.take();
+    if (!inHand.take(record.offset())) {
+      return false;
+    }
+    inHand.countSkipped();
+    row = rows.of(record);
+    return true;
   }
 
   @Override
   public InternalRow get() {
-    return spark.get();
+    return row;
   }
 
   @Override
   public PartitionOffset getOffset() {
-    return spark.getOffset();
+    boolean isBehind = !log.isAtEnd() && System.nanoTime() - atEndNanos > BEHIND_NANOS;
+    return new End(partition, log.next(), isBehind);
   }
 
   @Override
-  public CustomTaskMetric[] currentMetricsValues() {
-    return spark.currentMetricsValues();
+  public Transaction transaction() {
+    return clients.transaction();
   }
 
   @Override
-  public void close() throws IOException {
-    spark.close();
+  public void commit() {
+    clients.commit();
+  }
+
+  /** Too early to let the clients go: the writer has not committed yet. */
+  @Override
+  public void close() {}
+
+  private void release() {
+    if (hasFailed) {
+      clients.close();
+    } else {
+      KeptClients.keep(partition, batch, clients, capacity());
+    }
+  }
+
+  private static int capacity() {
+    return SparkEnv.get().conf().getInt(CAPACITY, 64);
+  }
+
+  private RuntimeException noRecord() {
+    return Unchecked.<RuntimeException>rethrow(
+        new TimeoutException(
+            "No record of " + partition + " from offset " + log.next() + " on, before " + until
+                + ", has come for " + pollTimeoutMs + " ms (kafkaConsumer.pollTimeoutMs)."));
   }
 }

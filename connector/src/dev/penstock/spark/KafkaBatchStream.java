@@ -1,8 +1,11 @@
 package dev.penstock.spark;
 
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import org.apache.kafka.common.TopicPartition;
+import java.util.UUID;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -14,10 +17,10 @@ import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
-import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
+import org.apache.spark.sql.kafka010.KafkaSourcePartitionOffset;
 
 /** Spark's KafkaMicroBatchStream, of the batch engines, with {@link KafkaBatchReader}. */
 final class KafkaBatchStream
@@ -25,11 +28,24 @@ final class KafkaBatchStream
         ReportsSourceMetrics,
         SupportsRealTimeMode,
         SupportsTriggerAvailableNow {
+  /**
+   * How long a batch of real-time mode takes that reads a backlog: a failure writes no more of it
+   * again.
+   */
+  static final Duration CATCH_UP = Duration.ofSeconds(1);
+
+  private static final Duration UNTIL_THE_END = Duration.ofDays(1);
+
   private final KafkaMicroBatchStream spark;
   private final LeftOut leftOut;
   private final boolean mayDivide;
   private final BatchEnds ends;
-  private InputPartition[] planned = {};
+  private final String run = UUID.randomUUID().toString();
+  private PlannedPartition[] planned = {};
+  private boolean isRealTime;
+  private long batches;
+  /** Whether the query has more to read than it can, as after a start. */
+  private boolean isBehind = true;
 
   KafkaBatchStream(
       KafkaMicroBatchStream spark, LeftOut leftOut, boolean mayDivide, BatchEnds ends) {
@@ -45,30 +61,24 @@ final class KafkaBatchStream
   }
 
   /** What the tasks of the batch read that was planned last. */
-  InputPartition[] planned() {
+  PlannedPartition[] planned() {
     return planned;
+  }
+
+  /** Whether its batches are those of real-time mode, which end by the clock. */
+  boolean isRealTime() {
+    return isRealTime;
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new ReaderFactory(spark.createReaderFactory(), leftOut);
+    return new ReaderFactory(leftOut);
   }
 
-  private record ReaderFactory(PartitionReaderFactory spark, LeftOut leftOut)
-      implements PartitionReaderFactory {
+  private record ReaderFactory(LeftOut leftOut) implements PartitionReaderFactory {
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition input) {
-      TaskContext task = TaskContext.get();
-      var asked = (KafkaBatchInputPartition) input;
-      TransactionalWriter writer = TransactionalWriter.ofTask(task);
-      if (writer != null) {
-        asked = BatchTransaction.begin(writer, asked, task);
-      }
-      TopicPartition partition = asked.offsetRange().topicPartition();
-      long start = asked.offsetRange().fromOffset();
-      var reader = (SupportsRealTimeRead<InternalRow>) spark.createReader(asked);
-      return new KafkaBatchReader(
-          reader, new RecordInHand(partition, start, leftOut, task), writer != null);
+      return new KafkaBatchReader((PlannedPartition) input, leftOut, TaskContext.get());
     }
   }
 
@@ -107,23 +117,43 @@ final class KafkaBatchStream
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    planned = spark.planInputPartitions(ends.asRead(start), ends.asRead(end));
+    return plan(spark.planInputPartitions(ends.asRead(start), ends.asRead(end)));
+  }
+
+  /** For a batch of real-time mode. */
+  @Override
+  public InputPartition[] planInputPartitions(Offset start) {
+    return plan(spark.planInputPartitions(start));
+  }
+
+  private InputPartition[] plan(InputPartition[] asked) {
+    var batch = new BatchOfRun(run, ++batches);
+    if (isRealTime) {
+      RealTimeBatches.begin(batch);
+    }
+    Duration length = isBehind ? CATCH_UP : UNTIL_THE_END;
+    planned =
+        Arrays.stream(asked)
+            .map(input -> new PlannedPartition((KafkaBatchInputPartition) input, batch, length))
+            .toArray(PlannedPartition[]::new);
     return planned;
   }
 
   @Override
-  public InputPartition[] planInputPartitions(Offset start) {
-    return spark.planInputPartitions(start);
-  }
-
-  @Override
   public void prepareForRealTimeMode() {
+    isRealTime = true;
     spark.prepareForRealTimeMode();
   }
 
   @Override
   public Offset mergeOffsets(PartitionOffset[] offsets) {
-    return spark.mergeOffsets(offsets);
+    List<KafkaBatchReader.End> reached =
+        Arrays.stream(offsets).map(KafkaBatchReader.End.class::cast).toList();
+    isBehind = reached.stream().anyMatch(KafkaBatchReader.End::isBehind);
+    return spark.mergeOffsets(
+        reached.stream()
+            .map(end -> new KafkaSourcePartitionOffset(end.partition(), end.offset()))
+            .toArray(PartitionOffset[]::new));
   }
 
   @Override

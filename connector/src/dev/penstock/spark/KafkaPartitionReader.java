@@ -15,20 +15,14 @@ import org.apache.spark.util.TaskCompletionListener;
 /** Reads one partition for a task of the continuous engine, epoch by epoch. */
 final class KafkaPartitionReader implements TransactionalWriter.Reader {
   private static final ThreadLocal<KafkaPartitionReader> OF_THREAD = new ThreadLocal<>();
-  // A poll returns with the first record, so a longer one gains nothing, and would let a task that
-  // waits for its log sleep through an epoch; a shorter one would keep a core busy.
-  private static final long LEAST_POLL_MS = 10;
-  private static final long MOST_POLL_MS = 1_000;
 
   private final TopicPartition partition;
-  private final Duration pollTimeout;
   private final TaskContext task;
   private final EpochFollower epoch;
+  private final PartitionClients clients;
   private final PartitionLog log;
   private final RecordInHand inHand;
   private final RecordRow row;
-  /** Null if the query writes at least once. */
-  private final Transaction transaction;
   /** Null if Spark ends the epochs. */
   private DataWriter<InternalRow> writer;
 
@@ -40,37 +34,21 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
       long epochPollMs) {
     this.task = task;
     partition = input.topicPartition();
-    pollTimeout = pollTimeout(input.pollTimeoutMs());
     row = new RecordRow(partition.topic(), input.includeHeaders());
+    clients =
+        PartitionClients.open(
+            partition,
+            input.startOffset(),
+            input.failOnDataLoss(),
+            input.pollTimeoutMs(),
+            input.kafkaParams(),
+            transactions);
+    log = clients.log();
     TaskCompletionListener close = ended -> close();
     task.addTaskCompletionListener(close);
-    try {
-      // In this order: nobody else can commit the partition's offset any more when it is read.
-      transaction =
-          transactions == null ? null : new Transaction(transactions, partition, this::committed);
-      var asked =
-          transactions == null ? input.kafkaParams() : transactions.consumer(input.kafkaParams());
-      log =
-          new PartitionLog(
-              partition,
-              input.startOffset(),
-              input.failOnDataLoss(),
-              pollTimeout,
-              new RenewedConsumers(new ClientParameters(asked)));
-      if (transaction != null) {
-        log.pass(transaction.findCommitted());
-      }
-    } catch (InterruptException stopped) {
-      throw Unchecked.interrupted();
-    }
     epoch = new EpochFollower(task, epochPollMs);
     inHand = new RecordInHand(partition, input.startOffset(), leftOut, task);
     OF_THREAD.set(this);
-  }
-
-  /** The option kafkaConsumer.pollTimeoutMs, within bounds. */
-  static Duration pollTimeout(long asked) {
-    return Duration.ofMillis(Math.max(LEAST_POLL_MS, Math.min(MOST_POLL_MS, asked)));
   }
 
   /** The reader of the task that this thread runs; null if that reads something else. */
@@ -95,20 +73,19 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
   InternalRow next() {
     inHand.release();
     while (!task.isInterrupted() && !task.isCompleted()) {
+      clients.commitIfDue();
       if (epoch.isOver()) {
         if (writer == null) {
           break;
         }
         endEpoch();
-      } else if (transaction != null && transaction.left() <= 0) {
-        commit();
       } else if (log.hasRecord()) {
         ConsumerRecord<byte[], byte[]> record = log.take();
         if (inHand.take(record.offset())) {
           return row.of(record);
         }
       } else {
-        log.poll(patience());
+        log.poll(Duration.ofNanos(epoch.patience(clients.patience())));
       }
     }
     reportOffset();
@@ -130,38 +107,18 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
     }
   }
 
-  /** What the records so far are written in; null if the query writes at least once. */
   @Override
   public Transaction transaction() {
-    return transaction;
+    return clients.transaction();
   }
 
   @Override
   public void commit() {
-    try {
-      transaction.commit(log.next());
-    } catch (InterruptException stopped) {
-      throw Unchecked.interrupted();
-    }
-  }
-
-  private long committed() {
-    return log.committed();
+    clients.commit();
   }
 
   private void close() {
     OF_THREAD.remove();
-    if (log != null) {
-      log.close();
-    }
-    if (transaction != null) {
-      transaction.close();
-    }
-  }
-
-  private Duration patience() {
-    long poll = pollTimeout.toNanos();
-    long most = transaction == null ? poll : Math.min(poll, transaction.left());
-    return Duration.ofNanos(epoch.patience(most));
+    clients.close();
   }
 }

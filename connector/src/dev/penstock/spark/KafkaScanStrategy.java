@@ -9,10 +9,15 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation;
 import org.apache.spark.sql.catalyst.plans.logical.DeserializeToObject;
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
+import org.apache.spark.sql.catalyst.plans.logical.Expand;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Generate;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MapElements;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.ResolvedHint;
 import org.apache.spark.sql.catalyst.plans.logical.SerializeFromObject;
 import org.apache.spark.sql.catalyst.plans.logical.TypedFilter;
 import org.apache.spark.sql.catalyst.plans.logical.UnaryNode;
@@ -48,7 +53,13 @@ final class KafkaScanStrategy extends SparkStrategy {
           DeserializeToObject.class,
           MapElements.class,
           SerializeFromObject.class,
-          TypedFilter.class);
+          TypedFilter.class,
+          EventTimeWatermark.class,
+          Expand.class,
+          Generate.class,
+          Join.class,
+          ResolvedHint.class,
+          StreamingDataSourceV2ScanRelation.class);
 
   private KafkaScanStrategy() {}
 
@@ -110,15 +121,22 @@ final class KafkaScanStrategy extends SparkStrategy {
 
   /** The write's node is planned before the scan below it. */
   private static void bind(KafkaStreamWrite write, LogicalPlan query) {
-    boolean readsAhead = false;
     LogicalPlan at = query;
-    for (; at instanceof UnaryNode node; at = node.child()) {
-      readsAhead |= ONE_BY_ONE.stream().noneMatch(type -> type.isInstance(node));
+    while (at instanceof UnaryNode node) {
+      at = node.child();
     }
     if (at instanceof StreamingDataSourceV2ScanRelation relation
         && relation.stream() instanceof KafkaStream stream) {
-      write.bind(stream, readsAhead);
+      write.bind(stream, readsAhead(query));
     }
+  }
+
+  /** Whether a task may read a record before it has passed on all rows of those before. */
+  private static boolean readsAhead(LogicalPlan at) {
+    return ONE_BY_ONE.stream().noneMatch(type -> type.isInstance(at))
+        || CollectionConverters.asJava(at.children()).stream()
+            .filter(LogicalPlan::isStreaming)
+            .anyMatch(KafkaScanStrategy::readsAhead);
   }
 
   private static void bindBatch(KafkaStreamWrite write, LogicalPlan query) {
@@ -129,7 +147,7 @@ final class KafkaScanStrategy extends SparkStrategy {
             .map(leaf -> ((StreamingDataSourceV2ScanRelation) leaf).stream())
             .toList();
     if (streams.size() == 1 && streams.get(0) instanceof KafkaBatchStream stream) {
-      write.bind(stream);
+      write.bind(stream, readsAhead(query));
     }
   }
 

@@ -51,6 +51,8 @@ final class PartitionLog {
 
   private Consumer<byte[], byte[]> consumer;
   private Iterator<ConsumerRecord<byte[], byte[]>> polled = Collections.emptyIterator();
+  /** Of {@link #polled}, if its offset was looked at. */
+  private ConsumerRecord<byte[], byte[]> ahead;
   /** The offset after the last record. It passes a transaction's marker that no record follows. */
   private long next;
   /** Where the consumer was last told to read. */
@@ -97,12 +99,34 @@ final class PartitionLog {
 
   /** Whether {@link #take} has a record. */
   boolean hasRecord() {
-    return polled.hasNext();
+    return ahead != null || polled.hasNext();
+  }
+
+  /** Whether nothing is left to take before this offset. */
+  boolean hasReached(long end) {
+    if (next >= end) {
+      return true;
+    }
+    if (ahead == null && polled.hasNext()) {
+      ahead = polled.next();
+    }
+    return ahead == null ? sought >= end : ahead.offset() >= end;
+  }
+
+  /** Goes on from this offset, before which nothing is left. */
+  void passGap(long end) {
+    next = Math.max(next, end);
+  }
+
+  /** Whether all that the brokers have told of was taken. */
+  boolean isAtEnd() {
+    return !hasRecord() && consumer.currentLag(partition).orElse(1) == 0;
   }
 
   /** The next record. */
   ConsumerRecord<byte[], byte[]> take() {
-    ConsumerRecord<byte[], byte[]> record = polled.next();
+    ConsumerRecord<byte[], byte[]> record = ahead == null ? polled.next() : ahead;
+    ahead = null;
     int epoch = record.leaderEpoch().orElse(-1);
     if (cut != null && epoch <= leaderEpoch) {
       throw cut; // those of a topic that was created again begin anew

@@ -24,7 +24,8 @@ final class Transaction {
   private final ConsumerGroupMetadata group;
   private final long intervalNanos;
   private final ClientParameters clients;
-  private final LongSupplier askGroup;
+  /** For the offset that the group has committed. */
+  private LongSupplier askGroup;
   private Map<String, Object> parameters;
   private KafkaProducer<byte[], byte[]> producer;
   private boolean isOpen;
@@ -32,10 +33,8 @@ final class Transaction {
   /** The offset that the group has, unless somebody else has written the partition since. */
   private long committed;
 
-  /** {@code askGroup}: for the offset that the group has committed. */
-  Transaction(TransactionOptions asked, TopicPartition source, LongSupplier askGroup) {
+  Transaction(TransactionOptions asked, TopicPartition source) {
     this.source = source;
-    this.askGroup = askGroup;
     group = new ConsumerGroupMetadata(asked.group());
     intervalNanos = TimeUnit.MILLISECONDS.toNanos(asked.intervalMs());
     clients = new ClientParameters(asked.producerFor(source));
@@ -43,7 +42,8 @@ final class Transaction {
   }
 
   /** The offset that earlier owners of the id have committed: the records before it are written. */
-  long findCommitted() {
+  long findCommitted(LongSupplier askGroup) {
+    this.askGroup = askGroup;
     committed = askGroup.getAsLong();
     return committed;
   }

@@ -150,6 +150,34 @@ final class PartitionLogTest implements PartitionLog.Consumers {
   }
 
   @Test
+  void aBatchEndsBeforeTheRecordsOfTheNextOne() {
+    PartitionLog log = from(5, true);
+    assertFalse(log.hasReached(8));
+    arrive(5, 9, 10);
+    log.poll(PATIENCE);
+    assertFalse(log.hasReached(8));
+    assertEquals(5, log.take().offset());
+    assertTrue(log.hasReached(8), "no record has 6 or 7");
+    log.passGap(8);
+    assertEquals(8, log.next());
+    assertFalse(log.hasReached(10));
+    assertEquals(9, log.take().offset());
+    assertTrue(log.hasReached(10));
+    assertEquals(10, log.take().offset());
+    assertEquals(11, log.next());
+  }
+
+  @Test
+  void aBatchWhoseRecordsAreLostIsOverIfLossIsAccepted() {
+    PartitionLog log = from(5, false);
+    hasLog(10, 10);
+    isOutside(5);
+    log.poll(PATIENCE);
+    assertFalse(log.hasReached(11));
+    assertTrue(log.hasReached(10));
+  }
+
+  @Test
   void anEmptyTopicMovesNothing() {
     PartitionLog log = from(5, true);
     assertEquals(List.of(), taken(log));

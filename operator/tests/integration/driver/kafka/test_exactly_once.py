@@ -15,7 +15,7 @@ from testkit.driver.checkpoints import folder_at
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.broker import Broker, OtherCluster, running_broker
 from testkit.kafka.topics import Topics
-from testkit.streams.streams import CONTINUOUS, kafka_sink, kafka_to_kafka, stream
+from testkit.streams.streams import CONTINUOUS, REAL_TIME, kafka_sink, kafka_to_kafka, stream
 from testkit.wait import wait_for
 
 PREFIX = "transactionalIdPrefix"
@@ -85,16 +85,36 @@ def test_a_join_whose_tasks_share_a_partition_is_refused(
 
 
 @pytest.mark.proves("guarantees.md#exactly-once")
-def test_a_join_with_a_small_table(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+@pytest.mark.parametrize("trigger", [BATCHES["trigger"], REAL_TIME], ids=["batches", "real-time"])
+def test_a_join_with_a_small_table(
+    trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
     source, sink = topics.make(), topics.make()
     topics.send(source, range(10))
     sql = f"""SELECT key, CAST({_NUMBER} * 10 + t.n AS STRING) AS value
-    FROM source CROSS JOIN (VALUES (0), (1), (2)) AS t(n)"""
-    flow = exactly_once(topics, source, sink, transform={"sql": sql}, **BATCHES)
+    FROM source JOIN (VALUES (0, 0), (0, 1), (0, 2)) AS t(zero, n) ON length(value) * 0 = t.zero"""
+    flow = exactly_once(topics, source, sink, transform={"sql": sql}, trigger=trigger)
     numbers = [number * 10 + n for number in range(10) for n in range(3)]
     with running(flow, jvm, tmp_path):
         received = topics.wait_received(sink, numbers)
     assert set(received.values()) == {1}
+
+
+@pytest.mark.proves("guarantees.md#exactly-once")
+def test_real_time_mode_is_still_refused_what_it_does_not_run(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Spark's own check is turned off, because it knows no other sink than Spark's."""
+    source, sink = topics.make(1), topics.make(1)
+    topics.send(source, range(10))
+    sql = "SELECT key, value FROM source CROSS JOIN (VALUES (0), (1)) AS t(n)"
+    flow = exactly_once(topics, source, sink, transform={"sql": sql}, trigger=REAL_TIME)
+    with running(flow, jvm, tmp_path) as driver:
+        failure = driver.wait_failure("UnsupportedOperation").last_failure
+    assert failure is not None
+    assert failure.permanent
+    assert "BroadcastNestedLoopJoinExec" in failure.message
+    assert not topics.received(sink)
 
 
 @pytest.mark.proves("guarantees.md#exactly-once")
@@ -194,13 +214,14 @@ def test_the_brokers_say_how_long_a_transaction_may_be(jvm: Jvm, tmp_path: Path)
 
 @pytest.mark.proves("guarantees.md#exactly-once")
 @pytest.mark.parametrize("partitions", [16, pytest.param(100, marks=pytest.mark.full)])
+@pytest.mark.parametrize("trigger", [CONTINUOUS, REAL_TIME], ids=["continuous", "real-time"])
 def test_many_partitions_of_one_broker(
-    partitions: int, topics: Topics, jvm: Jvm, tmp_path: Path
+    trigger: dict[str, Any], partitions: int, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     """With more than 13 it never started: Kafka's client paused after each id that it fenced."""
     source, sink = topics.make(partitions), topics.make(1)
     topics.send(source, range(10 * partitions))
-    flow = exactly_once(topics, source, sink)
+    flow = exactly_once(topics, source, sink, trigger=trigger)
     with running(flow, jvm, tmp_path) as driver:
         topics.wait_received(sink, range(10 * partitions))
         driver.wait_ready()

@@ -303,9 +303,51 @@ def test_other_modes_are_sparks(spark: SparkSession, topics: Topics, tmp_path: P
     assert topics.received(sink) == dict.fromkeys(range(20), 2)
 
 
+@pytest.mark.parametrize(
+    "delivery", [{}, {"transactionalIdPrefix": "kept"}], ids=["at least once", "exactly once"]
+)
+def test_the_tasks_of_a_batch_leave_their_clients_to_the_next(
+    delivery: dict[str, str], spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    """A client that is made has a number of its own, for all of a JVM."""
+    source, sink = topics.make(2), topics.make(1)
+    to = {"topic": sink, "kafka.bootstrap.servers": topics.bootstrap, **delivery}
+    frame = reading(spark, topics, source).select("key", "value")
+    writer = frame.writeStream.format(PENSTOCK_KAFKA).options(**to)
+    before = _clients_of_tasks(spark)
+    started = writer.option("checkpointLocation", str(tmp_path)).start()
+    clients = []
+    try:
+        for number in range(4):
+            topics.send(source, range(10 * number, 10 * number + 10))
+            topics.wait_received(sink, range(10 * number + 10))
+            clients.append(_clients_of_tasks(spark) - before)
+    finally:
+        started.stop()
+    assert len(clients[0]) == (4 if delivery else 2)
+    assert clients == [clients[0]] * 4
+    assert set(topics.received(sink).values()) == {1}
+
+
+def _clients_of_tasks(spark: SparkSession) -> set[str]:
+    """The names of those that are open in the JVM."""
+    jvm: Any = spark._jvm
+    new_array, named = spark.sparkContext._gateway.new_array, jvm.java.lang.Class.forName
+    types, arguments = new_array(jvm.java.lang.Class, 2), new_array(jvm.java.lang.Object, 2)
+    types[0], types[1] = named("javax.management.ObjectName"), named("javax.management.QueryExp")
+    arguments[0] = jvm.javax.management.ObjectName("kafka.*:type=app-info,id=*")
+    # The class of the server is not public.
+    query = named("javax.management.MBeanServer").getMethod("queryNames", types)
+    server = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+    found = query.invoke(server, arguments).toArray()
+    ids = {str(it.getKeyProperty("id")) for it in found}
+    return {it for it in ids if "-executor-" in it or "kept" in it}
+
+
 # Methods of Spark's classes by class: a new version of Spark is checked against these first. Its
 # connector promises none of them, and the other ones are the interfaces of data sources.
 LEANS_ON = {
+    "api.plugin.PluginContext": {"ask", "executorID", "send"},
     "deploy.security.HadoopDelegationTokenManager": {"isServiceEnabled"},
     "executor.InputMetrics": {"incRecordsRead"},
     "executor.TaskMetrics": {"inputMetrics"},
@@ -317,14 +359,16 @@ LEANS_ON = {
     "sql.catalyst.expressions.GenericInternalRow": {"<init>"},
     "sql.catalyst.expressions.SpecificInternalRow": {"<init>", "setInt", "setLong", "update"},
     "sql.catalyst.planning.PhysicalOperation": {"unapply"},
-    "sql.catalyst.plans.logical.LogicalPlan": {"collectLeaves"},
+    "sql.catalyst.plans.logical.LogicalPlan": {"children", "collectLeaves"},
     "sql.catalyst.plans.logical.UnaryNode": {"child"},
     "sql.catalyst.plans.physical.UnknownPartitioning": {"<init>"},
     "sql.catalyst.types.DataTypeUtils": {"toAttributes"},
     "sql.catalyst.util.DateTimeUtils": {"fromJavaTimestamp"},
     "sql.catalyst.util.GenericArrayData": {"<init>"},
     "sql.errors.QueryExecutionErrors": {"failedToGenerateEpochMarkerError"},
+    "sql.execution.QueryExecution": {"executedPlan"},
     "sql.execution.RDDScanExec": {"<init>"},
+    "sql.execution.SQLExecution": {"EXECUTION_ID_KEY", "getQueryExecution"},
     "sql.execution.SparkStrategy": {"<init>"},
     "sql.execution.datasources.v2.DataSourceV2Strategy$": {"withProjectAndFilter"},
     "sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation": {
@@ -354,14 +398,15 @@ LEANS_ON = {
     "sql.execution.streaming.continuous.ReportPartitionOffset": {"<init>"},
     "sql.execution.streaming.continuous.SetReaderPartitions": {"<init>"},
     "sql.execution.streaming.continuous.WriteToContinuousDataSource": {"query", "write"},
+    "sql.execution.streaming.runtime.RealTimeModeAllowlist": {"checkAllowedPhysicalOperator"},
     "sql.execution.streaming.sources.MicroBatchWrite": {"writeSupport"},
     "sql.internal.SQLConf": {
         "STREAMING_CHECKPOINT_FILE_MANAGER_CLASS", "continuousStreamingExecutorPollIntervalMs",
         "get",
     },
     "sql.kafka010.KafkaBatchInputPartition": {
-        "<init>", "executorKafkaParams", "failOnDataLoss", "includeHeaders", "offsetRange",
-        "pollTimeoutMs",
+        "executorKafkaParams", "failOnDataLoss", "includeHeaders", "offsetRange", "pollTimeoutMs",
+        "preferredLocations",
     },
     "sql.kafka010.KafkaContinuousInputPartition": {
         "failOnDataLoss", "includeHeaders", "kafkaParams", "pollTimeoutMs", "startOffset",
@@ -370,14 +415,11 @@ LEANS_ON = {
     "sql.kafka010.KafkaDataWriter": {"<init>", "commit", "write"},
     "sql.kafka010.KafkaExceptions": {"couldNotReadOffsetRange", "kafkaMalformedRecordTimestamp"},
     "sql.kafka010.KafkaMicroBatchStream": {
-        "commit", "createReaderFactory", "deserializeOffset", "getDefaultReadLimit",
-        "initialOffset", "latestOffset", "mergeOffsets", "metrics", "planInputPartitions",
-        "prepareForRealTimeMode", "prepareForTriggerAvailableNow", "reportLatestOffset", "stop",
-        "toString",
+        "commit", "deserializeOffset", "getDefaultReadLimit", "initialOffset", "latestOffset",
+        "mergeOffsets", "metrics", "planInputPartitions", "prepareForRealTimeMode",
+        "prepareForTriggerAvailableNow", "reportLatestOffset", "stop", "toString",
     },
-    "sql.kafka010.KafkaOffsetRange": {
-        "<init>", "fromOffset", "preferredLoc", "topicPartition", "untilOffset",
-    },
+    "sql.kafka010.KafkaOffsetRange": {"fromOffset", "topicPartition", "untilOffset"},
     "sql.kafka010.KafkaRecordToRowConverter": {"kafkaSchema"},
     "sql.kafka010.KafkaRowWriter": {"<init>"},
     "sql.kafka010.KafkaSourceOffset": {"<init>", "partitionToOffsets"},

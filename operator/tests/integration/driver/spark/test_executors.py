@@ -29,7 +29,7 @@ from testkit.driver.fake_kubelet import Kubelet
 from testkit.driver.hosts_file import HostsFile
 from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.driver.metric_samples import numbers
-from testkit.kafka.topics import Topics, number_flow
+from testkit.kafka.topics import Topics, number_flow, total
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import MICRO_BATCH, kafka_to_kafka, stream
 from testkit.wait import wait_for
@@ -258,7 +258,9 @@ def test_a_long_batch_has_handled_what_it_has_passed_on(
     with running(flow("5s"), jvm, where, api=api) as driver:
         driver.wait_committed(100)
     with running(flow("10m"), jvm, where, api=api) as driver:
-        committed = driver.wait_ready().epoch
+        # The first batch of a run takes a second.
+        first = driver.wait_ready().epoch
+        committed = driver.wait("a long batch", lambda report: report.epoch != first).epoch
         topics.send(source, range(100, 400))
         topics.wait_received(sink, range(100, 400))
         driver.wait("all handled", lambda report: report.lag == 0)
@@ -281,6 +283,9 @@ def test_a_long_batch_has_handled_what_it_has_passed_on(
         assert driver.last.epoch == committed
         found = numbers(driver.metrics)
         assert (found["lag_records"], found["unhandled_records"]) == (uncommitted, 0)
+        before = total(driver.runtime.progress.committed_offsets())
+    # The stop has ended the batch of ten minutes, in another JVM.
+    assert total(driver.runtime.progress.committed_offsets()) == before + uncommitted
 
 
 @pytest.mark.proves("failures.md#one-executor-cannot-reach-the-broker-of-a-partition")

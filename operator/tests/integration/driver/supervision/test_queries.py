@@ -151,7 +151,10 @@ def test_an_edited_query_keeps_the_cores_of_the_state_in_real_time_mode(
 
 
 @pytest.mark.proves("edits.md#an-edit-of-the-query")
-@pytest.mark.parametrize("trigger", EACH_MODE)
+@pytest.mark.parametrize(
+    "trigger",
+    [*EACH_MODE, pytest.param({"realTime": {"batchDuration": "1m"}}, id="long real-time batches")],
+)
 def test_an_edited_query_goes_on_where_the_one_before_has_committed(
     trigger: dict[str, Any],
     jvm: Jvm,

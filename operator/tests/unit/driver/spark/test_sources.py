@@ -29,15 +29,6 @@ def options(
 TRIGGER: dict[str, Any] = {"microBatch": {}}
 
 
-def test_kafka_is_read_with_low_latency_by_default() -> None:
-    """In real-time mode a batch waits for up to fetch.max.wait.ms, and in the others nothing."""
-    assert options(kafka_source(), Mode.REAL_TIME)["kafka.fetch.max.wait.ms"] == "2"
-    own = kafka_source(options={"kafka.fetch.max.wait.ms": "50"})
-    assert options(own, Mode.REAL_TIME)["kafka.fetch.max.wait.ms"] == "50"
-    for mode in (Mode.CONTINUOUS, Mode.MICRO_BATCH):
-        assert "kafka.fetch.max.wait.ms" not in options(kafka_source(), mode)
-
-
 @pytest.mark.parametrize("mode", Mode)
 def test_each_mode_reads_a_backlog_in_large_polls_with_penstocks_data_source(mode: Mode) -> None:
     named, read = source_options(stream(kafka_source()).spec.source, Path(), mode)

@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.latency.cpu import machine_seconds
 from benchmarks.latency.measurement import PARTITIONS, Bench, Plan
 from benchmarks.latency.result import Machine, Result
-from benchmarks.latency.variants import QUICK, VARIANTS
+from benchmarks.latency.variants import COUNTS, QUICK, VARIANTS
 from penstock import __version__
 from testkit.commands import run
 from testkit.kafka.broker import running_broker
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def measure(plan: Plan, names: tuple[str, ...]) -> Result:
-    variants = [variant for variant in VARIANTS if variant.name in names]
+    variants = [variant for variant in (*VARIANTS, *COUNTS) if variant.name in names]
     programs = stream_programs()
     load_average, before = os.getloadavg()[0], machine_seconds()
     with (
@@ -98,6 +98,7 @@ def _print(line: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     names = tuple(variant.name for variant in VARIANTS)
+    known = (*names, *(variant.name for variant in COUNTS))
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.latency",
         description=__doc__,
@@ -123,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
         help="records a second (default: 100 1000)",
     )
     parser.add_argument(
-        "--variants", nargs="+", default=names, choices=names, metavar="NAME", help=", ".join(names)
+        "--variants", nargs="+", default=names, choices=known, metavar="NAME", help=", ".join(known)
     )
     parser.add_argument(
         "--quick", action="store_true", help="one short round of a few variants, as in the tests"

@@ -51,14 +51,19 @@ class LoadGenerator:
         self._requests.close()
 
     def start(
-        self, source: str, sink: str, folder: Path, phases: Sequence[tuple[int, int]]
+        self,
+        source: str,
+        sink: str,
+        folder: Path,
+        query: str,
+        phases: Sequence[tuple[int, int]],
     ) -> None:
         """Begins to send; the first phase lasts until the first record arrives.
 
-        `phases` are records a second, and seconds.
+        `query`: flags or counts. `phases` are records a second, and seconds.
         """
         shown = " ".join(f"{rate}:{seconds}" for rate, seconds in phases)
-        self._requests.write(f"{source} {sink} {folder} {shown}\n")
+        self._requests.write(f"{source} {sink} {folder} {query} {shown}\n")
         self._requests.flush()
         self.expect("phase 0")
 

@@ -138,7 +138,7 @@ class Bench:
         steps = phases(self._plan, variant.batch_seconds)
         used: list[float] = []
 
-        load.start(source, sink, folder, steps.steps)
+        load.start(source, sink, folder, variant.query, steps.steps)
         begun = time.monotonic()
         process = ChildProcess(command, log=folder / "log", env=environment())
         try:

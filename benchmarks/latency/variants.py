@@ -49,6 +49,8 @@ class Variant:
     penstock: bool = False
     batch_seconds: int = 0
     """How long a batch lasts, if it is so long that the measured seconds have no end of one."""
+    query: str = "flags"
+    """What Load.java sends and expects: flags or counts."""
 
 
 def stream(
@@ -76,14 +78,17 @@ def _penstock(trigger: Mapping[str, Any], **more: Any) -> Callable[[Place], list
     def command(place: Place) -> list[str]:
         if more.get("dead_letters"):
             create_topics(place.bootstrap, {place.dead_letters: 1})
-        manifest = place.folder / "stream.yaml"
         example = yaml.safe_load(EXAMPLE.read_text())
-        manifest.write_text(yaml.safe_dump(stream(example, trigger, place, **more)))
-        checkpoint = place.folder / "checkpoint"
-        options = ["--plain", "--checkpoint", str(checkpoint)]
-        return [sys.executable, "-m", "penstock.cli", "run", *options, str(manifest)]
+        return _run(stream(example, trigger, place, **more), place)
 
     return command
+
+
+def _run(manifest: Mapping[str, Any], place: Place) -> list[str]:
+    file = place.folder / "stream.yaml"
+    file.write_text(yaml.safe_dump(dict(manifest)))
+    options = ["--plain", "--checkpoint", str(place.folder / "checkpoint")]
+    return [sys.executable, "-m", "penstock.cli", "run", *options, str(file)]
 
 
 def _mode(
@@ -91,6 +96,22 @@ def _mode(
 ) -> Variant:
     command = _penstock(trigger, **more)
     return Variant(name, title, command, penstock=True, batch_seconds=batch_seconds)
+
+
+# The same work as KafkaStreamsCount.java and FlinkCount.java.
+_COUNT = {
+    "outputMode": "update",
+    "transform": {"sql": "SELECT key, CAST(count(*) AS STRING) AS value FROM source GROUP BY key"},
+}
+
+
+def _count(name: str, title: str, trigger: Mapping[str, Any]) -> Variant:
+    def command(place: Place) -> list[str]:
+        example = yaml.safe_load(EXAMPLE.read_text())
+        made = stream({**example, "spec": {**example["spec"], **_COUNT}}, trigger, place)
+        return _run(made, place)
+
+    return Variant(name, title, command, penstock=True, query="counts")
 
 
 def _librdkafka(place: Place) -> list[str]:
@@ -113,6 +134,16 @@ def _flink(place: Place) -> list[str]:
     return _java(place.programs.flink, "FlinkFilter", place, *opens)
 
 
+def _kafka_streams_count(place: Place) -> list[str]:
+    return _java(place.programs.kafka_streams_count, "KafkaStreamsCount", place)
+
+
+def _flink_count(place: Place) -> list[str]:
+    opens = [f"--add-opens={package}" for package in _FLINK_OPENS]
+    return _java(place.programs.flink_count, "FlinkCount", place, *opens)
+
+
+_SHORT_BATCHES = {"realTime": {"batchDuration": "1s"}}
 _CONTINUOUS = {"continuous": {"checkpointInterval": "1s"}}
 VARIANTS = (
     Variant("librdkafka", "librdkafka loop (the floor)", _librdkafka),
@@ -130,6 +161,14 @@ VARIANTS = (
         {"microBatch": {"interval": "0s", "asyncProgress": {"checkpointInterval": "1s"}}},
     ),
     _mode("micro-batch", "Penstock, micro-batch", {"microBatch": {"interval": "0s"}}),
+)
+# Not published yet: --variants with --json.
+COUNTS = (
+    Variant("kafka-streams-count", "Kafka Streams, count", _kafka_streams_count, query="counts"),
+    Variant("flink-count", "Flink, count", _flink_count, query="counts"),
+    _count("real-time-count", "Penstock, real-time, count", {"realTime": {"batchDuration": "1m"}}),
+    _count("short-real-time-count", "Penstock, real-time of 1 s, count", _SHORT_BATCHES),
+    _count("micro-batch-count", "Penstock, micro-batch, count", {"microBatch": {"interval": "0s"}}),
 )
 QUICK = ("librdkafka", "kafka-streams", "flink", "continuous")
 

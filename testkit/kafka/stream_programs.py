@@ -23,6 +23,8 @@ class StreamPrograms:
     load: str
     kafka_streams: str
     flink: str
+    kafka_streams_count: str
+    flink_count: str
     kafka_streams_jars: Path
     flink_jars: Path
 
@@ -37,6 +39,10 @@ def stream_programs() -> StreamPrograms:
             FOLDER / "kafka-streams" / "KafkaStreamsFilter.java", kafka_streams
         ),
         flink=_compiled(FOLDER / "flink" / "FlinkFilter.java", flink),
+        kafka_streams_count=_compiled(
+            FOLDER / "kafka-streams" / "KafkaStreamsCount.java", kafka_streams
+        ),
+        flink_count=_compiled(FOLDER / "flink" / "FlinkCount.java", flink),
         kafka_streams_jars=kafka_streams,
         flink_jars=flink,
     )

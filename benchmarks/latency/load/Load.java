@@ -12,6 +12,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.IntStream;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -21,12 +22,15 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Sends numbered payments and receives the flagged ones, with one clock.
+ * Sends numbered payments and receives the flagged ones, or their counts by key, with one clock.
  *
  * <p>Serves one stream after another, so that its own code stays compiled. A line on stdin names
- * the source topic, the sink topic, the folder of the results and the phases:
+ * the source topic, the sink topic, the folder of the results, the query and the phases:
  *
- * <pre>payments-1 flags-1 /tmp/results 100:0 1000:20 100:30</pre>
+ * <pre>payments-1 flags-1 /tmp/results flags 100:0 1000:20 100:30</pre>
+ *
+ * <p>With the query "counts" the keys take turns, so the count of a key tells the number of its
+ * newest payment. A query may leave counts out: a count also stands for the earlier ones of its key.
  *
  * <p>A phase is RATE:SECONDS; the first one lasts until the first record arrives. On stdout it says
  * "phase N" at the start of phase N and after the last one, and "done" once every flagged payment
@@ -38,6 +42,8 @@ public final class Load {
   private static final long SECOND = 1_000_000_000L;
   /** A sender parks until this long before a record is due, then spins: a park may end late. */
   private static final long SPIN_NANOS = 100_000;
+  /** An even number: each key has its records in one of the two partitions. */
+  private static final int KEYS = 100;
 
   private final String bootstrap;
 
@@ -51,8 +57,9 @@ public final class Load {
         new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
       String[] words = line.split(" ");
-      List<Phase> phases = List.of(words).subList(3, words.length).stream().map(Phase::of).toList();
-      load.run(words[0], words[1], Path.of(words[2]), phases);
+      List<Phase> phases = List.of(words).subList(4, words.length).stream().map(Phase::of).toList();
+      Query query = words[3].equals("counts") ? new Counts() : new Flags();
+      load.run(words[0], words[1], Path.of(words[2]), query, phases);
       say("done");
     }
   }
@@ -65,34 +72,96 @@ public final class Load {
     }
   }
 
-  /** Four of five payments are flagged, so the paymentId holds a record's number. */
-  private static boolean flagged(int number) {
-    return number % 5 != 0;
+  /** What is sent, and which payments a received record answers. */
+  private interface Query {
+    String key(int number);
+
+    /** Whether the payment has an answer. */
+    boolean flagged(int number);
+
+    /** The payments that the record answers. */
+    int[] answered(ConsumerRecord<String, String> record);
+
+    boolean asSent(ConsumerRecord<String, String> record, int number);
   }
 
-  private static String payment(int number) {
-    long id = number * 10L + (flagged(number) ? 3 : 4);
+  private static String payment(int number, boolean flagged) {
+    long id = number * 10L + (flagged ? 3 : 4);
     return "{\"paymentId\": " + id + ", \"amount\": 9.5, \"currency\": \"EUR\", \"card\": \"4111\"}";
   }
 
-  private static int numberOf(String payment) {
-    int start = payment.indexOf(':') + 2;
-    return (int) (Long.parseLong(payment.substring(start, payment.indexOf(','))) / 10);
+  /** Four of five payments are flagged, so the paymentId holds a record's number. */
+  private static final class Flags implements Query {
+    @Override
+    public String key(int number) {
+      return Integer.toString(number);
+    }
+
+    @Override
+    public boolean flagged(int number) {
+      return number % 5 != 0;
+    }
+
+    @Override
+    public int[] answered(ConsumerRecord<String, String> record) {
+      String value = record.value();
+      int start = value.indexOf(':') + 2;
+      long id = Long.parseLong(value.substring(start, value.indexOf(',')));
+      return new int[] {(int) (id / 10)};
+    }
+
+    @Override
+    public boolean asSent(ConsumerRecord<String, String> record, int number) {
+      return record.value().equals(payment(number, flagged(number)))
+          && key(number).equals(record.key());
+    }
   }
 
-  private void run(String source, String sink, Path folder, List<Phase> phases) throws Exception {
+  /** Each payment adds one to the count of its key. */
+  private static final class Counts implements Query {
+    private final int[] newest = new int[KEYS];
+
+    @Override
+    public String key(int number) {
+      return Integer.toString(number % KEYS);
+    }
+
+    @Override
+    public boolean flagged(int number) {
+      return true;
+    }
+
+    @Override
+    public int[] answered(ConsumerRecord<String, String> record) {
+      int key = Integer.parseInt(record.key());
+      int count = Integer.parseInt(record.value());
+      int before = newest[key];
+      newest[key] = Math.max(before, count);
+      int first = count > before ? before : count - 1; // a count that comes again answers its own
+      return IntStream.range(first, count).map(earlier -> earlier * KEYS + key).toArray();
+    }
+
+    @Override
+    public boolean asSent(ConsumerRecord<String, String> record, int number) {
+      return key(number).equals(record.key());
+    }
+  }
+
+  private void run(String source, String sink, Path folder, Query query, List<Phase> phases)
+      throws Exception {
     AtomicBoolean started = new AtomicBoolean();
     AtomicLong awaited = new AtomicLong(Long.MAX_VALUE);
     Thread receiver =
-        new Thread(() -> receive(sink, folder.resolve("received.csv"), started, awaited));
+        new Thread(() -> receive(sink, folder.resolve("received.csv"), query, started, awaited));
     receiver.setDaemon(true); // or this process would not end when a record cannot be sent
     receiver.start();
-    awaited.set(send(source, folder.resolve("sent.csv"), phases, started));
+    awaited.set(send(source, folder.resolve("sent.csv"), query, phases, started));
     receiver.join();
   }
 
   /** Returns how many flagged payments it sent. */
-  private long send(String topic, Path file, List<Phase> phases, AtomicBoolean started)
+  private long send(
+      String topic, Path file, Query query, List<Phase> phases, AtomicBoolean started)
       throws Exception {
     int most = phases.stream().skip(1).mapToInt(it -> (int) (it.rate * it.seconds)).sum();
     // Until the first record arrives: half an hour at the most.
@@ -116,9 +185,9 @@ public final class Load {
           waitUntil(due);
           int index = number;
           phaseOf[index] = (byte) phase;
-          String key = Integer.toString(number);
+          String value = payment(number, query.flagged(number));
           ProducerRecord<String, String> record =
-              new ProducerRecord<>(topic, number % 2, key, payment(number));
+              new ProducerRecord<>(topic, number % 2, query.key(number), value);
           sentAt[index] = System.nanoTime();
           producer.send(
               record,
@@ -137,12 +206,13 @@ public final class Load {
       out.println("number,phase,flagged,sent_ns,appended_ms");
       for (int i = 0; i < number; i++) {
         out.println(
-            i + "," + phaseOf[i] + "," + (flagged(i) ? 1 : 0) + "," + sentAt[i] + "," + appendedAt[i]);
+            i + "," + phaseOf[i] + "," + (query.flagged(i) ? 1 : 0) + "," + sentAt[i] + ","
+                + appendedAt[i]);
       }
     }
     int count = 0;
     for (int i = 0; i < number; i++) {
-      count += flagged(i) ? 1 : 0;
+      count += query.flagged(i) ? 1 : 0;
     }
     return count;
   }
@@ -157,7 +227,8 @@ public final class Load {
     }
   }
 
-  private void receive(String topic, Path file, AtomicBoolean started, AtomicLong awaited) {
+  private void receive(
+      String topic, Path file, Query query, AtomicBoolean started, AtomicLong awaited) {
     Map<String, Object> options =
         Map.of(
             "bootstrap.servers", bootstrap,
@@ -189,15 +260,13 @@ public final class Load {
         last = now;
         started.set(true);
         for (ConsumerRecord<String, String> record : records) {
-          int number = numberOf(record.value());
-          boolean asSent =
-              record.value().equals(payment(number))
-                  && Integer.toString(number).equals(record.key());
-          out.println(
-              number + "," + (asSent ? 1 : 0) + "," + now + "," + record.timestamp());
-          if (flagged(number) && !seen.get(number)) {
-            seen.set(number);
-            count++;
+          for (int number : query.answered(record)) {
+            int asSent = query.asSent(record, number) ? 1 : 0;
+            out.println(number + "," + asSent + "," + now + "," + record.timestamp());
+            if (query.flagged(number) && !seen.get(number)) {
+              seen.set(number);
+              count++;
+            }
           }
         }
       }

@@ -332,7 +332,8 @@ def test_the_tasks_of_a_batch_leave_their_clients_to_the_next(
 def _clients_of_tasks(spark: SparkSession) -> set[str]:
     """The names of those that are open in the JVM."""
     jvm: Any = spark._jvm
-    new_array, named = spark.sparkContext._gateway.new_array, jvm.java.lang.Class.forName
+    gateway: Any = spark.sparkContext._gateway
+    new_array, named = gateway.new_array, jvm.java.lang.Class.forName
     types, arguments = new_array(jvm.java.lang.Class, 2), new_array(jvm.java.lang.Object, 2)
     types[0], types[1] = named("javax.management.ObjectName"), named("javax.management.QueryExp")
     arguments[0] = jvm.javax.management.ObjectName("kafka.*:type=app-info,id=*")

@@ -47,8 +47,9 @@ LOADED_BY_NAME = (
 
 
 def class_path() -> str:
-    """Every jar of the image, in the order of their names."""
-    return os.pathsep.join(str(jar) for jar in sorted(JARS.glob("*.jar")))
+    """Every jar, in the order of the driver (jvm.py) and of executors (entrypoint.sh)."""
+    jars = sorted(JARS.glob("*.jar"), key=lambda it: (not it.name.startswith("spark-"), it.name))
+    return os.pathsep.join(map(str, jars))
 
 
 def launch(classes: Path) -> tuple[subprocess.Popen[bytes], JavaGateway]:

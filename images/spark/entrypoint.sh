@@ -21,14 +21,19 @@ while eval "[ -n \"\${SPARK_JAVA_OPT_$n+set}\" ]"; do
   n=$((n + 1))
 done
 
-# The jars in the order of their names, as in the archive of classes (class_archive.py).
-jars=$(printf '%s:' /opt/venv/lib/python3.13/site-packages/pyspark/jars/*.jar)
+# Spark's jars, then the others, as in the archive of classes (class_archive.py).
+jars=/opt/venv/lib/python3.13/site-packages/pyspark/jars
+class_path=
+for jar in "$jars"/spark-*.jar; do class_path="$class_path:$jar"; done
+for jar in "$jars"/*.jar; do
+  case ${jar##*/} in spark-*) ;; *) class_path="$class_path:$jar" ;; esac
+done
 
 # spark.master: only on Kubernetes does Spark read the secret of its RPC from a file, and an executor
 # asks its driver for the configuration, spark.master included, over this RPC.
 exec java @/opt/spark/java-options -XX:SharedArchiveFile=/opt/spark/classes.jsa "$@" \
   -Dspark.master=k8s:// "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
-  -cp "${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}${jars%:}" \
+  -cp "${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}${class_path#:}" \
   org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
   --driver-url "$SPARK_DRIVER_URL" \
   --executor-id "$SPARK_EXECUTOR_ID" \

@@ -113,11 +113,10 @@ _DEFAULTS_ON_KUBERNETES = {
     "spark.executor.heartbeat.maxFailures": "5",
 }
 
-# The user's sparkConf overrides this: how many Kafka consumers an executor keeps between batches.
-# With more partitions, Spark closes some for each one that it opens, and warns each time
-# (InternalKafkaConsumerPool): none is there when its turn comes.
 _PLUGINS = "spark.plugins"
 _BATCHES = "dev.penstock.spark.RealTimeBatches"
+# The user's sparkConf overrides this: of how many partitions an executor keeps the clients between
+# batches (KeptClients.java).
 _CONSUMERS = "spark.kafka.consumer.cache.capacity"
 _LEAST_CONSUMERS = 64  # Spark's default
 # MiB of the heap for one. In a backlog it holds half of that (max.partition.fetch.bytes).
@@ -333,8 +332,8 @@ def child(session: SparkSession) -> SparkSession:
 
 
 def end_batch(gateway: Any) -> None:
-    """Ends the batch of real-time mode that runs, which is committed then."""
-    java_class(gateway, _BATCHES).end()
+    """Ends the batch of real-time mode that runs, which is committed then; no later one reads."""
+    java_class(gateway, _BATCHES).endForGood()
 
 
 def failed_write(gateway: Any) -> Any | None:

@@ -11,6 +11,11 @@ import java.io.Serializable;
 record BatchOfRun(String run, long number) implements Serializable {
   private static final long serialVersionUID = 1;
 
+  /** Whether it is this other one, or an earlier batch of the same run. */
+  boolean isUntil(BatchOfRun other) {
+    return run.equals(other.run) && number <= other.number;
+  }
+
   boolean follows(BatchOfRun other) {
     return run.equals(other.run) && number == other.number + 1;
   }

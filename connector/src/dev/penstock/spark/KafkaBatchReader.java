@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
 import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
+import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.util.TaskCompletionListener;
 import org.apache.spark.util.TaskFailureListener;
 
@@ -24,12 +25,17 @@ final class KafkaBatchReader
   /** A reader that has not been at the end of its log for so long is behind, at the batch's end. */
   private static final long BEHIND_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
+  /** An idle task looks so often whether its batch is over. Its fetch goes on meanwhile. */
+  private static final Duration LOOK = Duration.ofMillis(200);
+
   /**
    * Where a task of real-time mode has ended, for the driver.
    *
    * @param isBehind whether the log had more than the task could read
+   * @param executor the place of its clients, as Spark's scheduler reads it
    */
-  record End(TopicPartition partition, long offset, boolean isBehind) implements PartitionOffset {
+  record End(TopicPartition partition, long offset, boolean isBehind, String executor)
+      implements PartitionOffset {
     private static final long serialVersionUID = 1;
   }
 
@@ -43,9 +49,14 @@ final class KafkaBatchReader
   private final RecordInHand inHand;
   private final RecordRow rows;
   private final long endNanos;
+  /** How long it may be behind before it ends the batch. */
+  private final long patienceNanos;
   private InternalRow row;
-  private long atEndNanos = System.nanoTime();
+  private long atEndNanos;
+  private boolean hasReadSince;
   private boolean isOver;
+  /** The last batch that was known to end when this task looked. */
+  private BatchOfRun ended;
   private boolean hasFailed;
 
   KafkaBatchReader(PlannedPartition planned, LeftOut leftOut, TaskContext task) {
@@ -55,11 +66,12 @@ final class KafkaBatchReader
     until = input.offsetRange().untilOffset();
     batch = planned.batch();
     pollTimeoutMs = input.pollTimeoutMs();
-    endNanos = System.nanoTime() + planned.length().toNanos();
     TaskFailureListener failed = (context, failure) -> hasFailed = true;
     task.addTaskFailureListener(failed);
     TransactionalWriter writer = TransactionalWriter.ofTask(task);
-    PartitionClients kept = KeptClients.take(partition, batch, start);
+    // Else an earlier attempt may have taken the transactional id over.
+    boolean isFirst = task.attemptNumber() == 0 && task.stageAttemptNumber() == 0;
+    PartitionClients kept = isFirst ? KeptClients.take(partition, batch, start) : null;
     clients =
         kept != null
             ? kept
@@ -78,6 +90,10 @@ final class KafkaBatchReader
     }
     inHand = new RecordInHand(partition, log.next(), leftOut, task);
     rows = new RecordRow(partition.topic(), input.includeHeaders());
+    atEndNanos = System.nanoTime();
+    endNanos = atEndNanos + planned.length().toNanos();
+    boolean isShort = planned.length().compareTo(KafkaBatchStream.UNTIL_THE_END) < 0;
+    patienceNanos = isShort ? Long.MAX_VALUE : KafkaBatchStream.CATCH_UP.toNanos();
   }
 
   /** The next record before the end of a batch whose end is known. */
@@ -118,9 +134,11 @@ final class KafkaBatchReader
       } else {
         RealTimeBatches.isRead(now);
         boolean wasAtEnd = log.isAtEnd();
-        log.poll(Duration.ofNanos(Math.min(end - now, clients.patience())));
-        if (wasAtEnd || !log.hasRecord()) {
+        long patience = Math.min(LOOK.toNanos(), clients.patience());
+        log.poll(Duration.ofNanos(Math.min(end - now, patience)));
+        if (wasAtEnd || !hasReadSince) {
           atEndNanos = System.nanoTime();
+          hasReadSince = false;
         }
       }
     }
@@ -129,13 +147,17 @@ final class KafkaBatchReader
 
   /** It stays over, also if its next record is asked for. */
   private boolean isCutShort(long now) {
-    if (now - atEndNanos > KafkaBatchStream.CATCH_UP.toNanos()) {
+    if (hasReadSince && now - atEndNanos > patienceNanos) {
       if (!isOver) {
         RealTimeBatches.end(batch);
       }
       isOver = true;
     }
-    isOver |= RealTimeBatches.isOver(batch);
+    BatchOfRun newest = RealTimeBatches.ended();
+    if (newest != ended) {
+      ended = newest;
+      isOver |= batch.isUntil(ended);
+    }
     return isOver;
   }
 
@@ -145,6 +167,7 @@ final class KafkaBatchReader
       return false;
     }
     inHand.countSkipped();
+    hasReadSince = true;
     row = rows.of(record);
     return true;
   }
@@ -157,7 +180,7 @@ final class KafkaBatchReader
   @Override
   public PartitionOffset getOffset() {
     boolean isBehind = !log.isAtEnd() && System.nanoTime() - atEndNanos > BEHIND_NANOS;
-    return new End(partition, log.next(), isBehind);
+    return new End(partition, log.next(), isBehind, executor());
   }
 
   @Override
@@ -180,6 +203,11 @@ final class KafkaBatchReader
     } else {
       KeptClients.keep(partition, batch, clients, capacity());
     }
+  }
+
+  private static String executor() {
+    BlockManagerId here = SparkEnv.get().blockManager().blockManagerId();
+    return "executor_" + here.host() + "_" + here.executorId();
   }
 
   private static int capacity() {

@@ -2,10 +2,12 @@ package dev.penstock.spark;
 
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -34,7 +36,7 @@ final class KafkaBatchStream
    */
   static final Duration CATCH_UP = Duration.ofSeconds(1);
 
-  private static final Duration UNTIL_THE_END = Duration.ofDays(1);
+  static final Duration UNTIL_THE_END = Duration.ofDays(1);
 
   private final KafkaMicroBatchStream spark;
   private final LeftOut leftOut;
@@ -46,6 +48,11 @@ final class KafkaBatchStream
   private long batches;
   /** Whether the query has more to read than it can, as after a start. */
   private boolean isBehind = true;
+  /** Of real-time mode: where each partition's clients are. */
+  private final Map<TopicPartition, String> executors = new HashMap<>();
+  private Duration length = CATCH_UP;
+  private long plannedAtNanos;
+  private boolean isInClusterOfSink;
 
   KafkaBatchStream(
       KafkaMicroBatchStream spark, LeftOut leftOut, boolean mayDivide, BatchEnds ends) {
@@ -131,12 +138,36 @@ final class KafkaBatchStream
     if (isRealTime) {
       RealTimeBatches.begin(batch);
     }
-    Duration length = isBehind ? CATCH_UP : UNTIL_THE_END;
+    length = isBehind ? catchUp() : UNTIL_THE_END;
+    plannedAtNanos = System.nanoTime();
     planned =
         Arrays.stream(asked)
-            .map(input -> new PlannedPartition((KafkaBatchInputPartition) input, batch, length))
+            .map(input -> planned((KafkaBatchInputPartition) input, batch))
             .toArray(PlannedPartition[]::new);
     return planned;
+  }
+
+  private PlannedPartition planned(KafkaBatchInputPartition input, BatchOfRun batch) {
+    String executor = executors.get(input.offsetRange().topicPartition());
+    return new PlannedPartition(input, batch, length, executor);
+  }
+
+  /** Longer where the end of a batch takes long, as with much state: else it never caught up. */
+  private Duration catchUp() {
+    if (batches == 1 || length.equals(UNTIL_THE_END)) {
+      return CATCH_UP;
+    }
+    Duration end = Duration.ofNanos(System.nanoTime() - plannedAtNanos).minus(length);
+    Duration asked = end.multipliedBy(4);
+    return asked.compareTo(CATCH_UP) > 0 ? asked : CATCH_UP;
+  }
+
+  /** Refuses a source in another cluster than the sink's, before the first batch. */
+  void requireClusterOf(TransactionOptions sink) {
+    if (!isInClusterOfSink && planned.length > 0) {
+      sink.requireClusterOf(planned[0].spark().executorKafkaParams());
+      isInClusterOfSink = true;
+    }
   }
 
   @Override
@@ -149,6 +180,7 @@ final class KafkaBatchStream
   public Offset mergeOffsets(PartitionOffset[] offsets) {
     List<KafkaBatchReader.End> reached =
         Arrays.stream(offsets).map(KafkaBatchReader.End.class::cast).toList();
+    reached.forEach(end -> executors.put(end.partition(), end.executor()));
     isBehind = reached.stream().anyMatch(KafkaBatchReader.End::isBehind);
     return spark.mergeOffsets(
         reached.stream()

@@ -21,12 +21,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The data source {@code penstock-kafka}: Spark's {@code kafka} with another reader and another
- * writer in continuous mode, and with transactions. In each mode a failure says which record the
- * task had in hand.
+ * The data source {@code penstock-kafka}: Spark's {@code kafka} with other readers, another writer in
+ * continuous mode, and with transactions. In each mode a failure says which record the task had in
+ * hand.
  *
  * <p>Options, validation, planning, schema and the offsets in the checkpoint are Spark's own,
- * because its classes are extended. So is what reads in all other modes.
+ * because its classes are extended.
  */
 public final class KafkaProvider extends KafkaSourceProvider {
   static final String NAME = "penstock-kafka";

@@ -36,7 +36,7 @@ final class KafkaStreamWrite extends KafkaStreamingWrite {
     if (transactions == null) {
       return;
     }
-    if (stream.mayDivide()) {
+    if (stream.mayDivide() && !stream.isRealTime()) {
       throw TransactionOptions.refusal(
           "several tasks would read one partition: remove minPartitions and "
               + "maxRecordsPerPartition.");
@@ -77,8 +77,6 @@ final class KafkaStreamWrite extends KafkaStreamingWrite {
           "a task has to write what it has read itself, and more tasks write than partitions are "
               + "read, as after a repartition and in a join without an equality.");
     }
-    if (planned.length > 0) {
-      transactions.requireClusterOf(planned[0].spark().executorKafkaParams());
-    }
+    batch.requireClusterOf(transactions);
   }
 }

@@ -10,17 +10,24 @@ import org.apache.kafka.common.TopicPartition;
  * while records wait.
  */
 final class KeptClients {
-  private static final long MOST_NANOS = Duration.ofMinutes(5).toNanos();
+  private static final Duration LONGEST = Duration.ofMinutes(5);
+  /** Those of another run, which is over, or stopped between two of its batches. */
+  private static final Duration LONGEST_OF_OTHERS = Duration.ofSeconds(30);
 
   private static final Map<Key, Kept> KEPT = new ConcurrentHashMap<>();
 
   private record Key(String run, TopicPartition partition) {}
 
   private record Kept(BatchOfRun batch, PartitionClients clients, long sinceNanos) {
-    /** An older one of a transaction may have lost its id to another executor since. */
     private boolean isPast(BatchOfRun now) {
-      boolean isOlder = now.run().equals(batch.run()) && batch.number() < now.number() - 1;
-      return isOlder || System.nanoTime() - sinceNanos > MOST_NANOS;
+      Duration longest = now.run().equals(batch.run()) ? LONGEST : LONGEST_OF_OTHERS;
+      return System.nanoTime() - sinceNanos > longest.toNanos();
+    }
+
+    /** An older transaction may have lost its id to another executor since. */
+    private boolean goesOnIn(BatchOfRun next, long start) {
+      boolean isOwner = clients.transaction() == null || next.follows(batch);
+      return isOwner && clients.log().next() == start;
     }
   }
 
@@ -30,33 +37,40 @@ final class KeptClients {
   static void keep(
       TopicPartition partition, BatchOfRun batch, PartitionClients clients, int capacity) {
     if (KEPT.size() >= capacity) {
-      clients.close();
+      closeLater(clients);
       return;
     }
     Kept before =
         KEPT.put(
             new Key(batch.run(), partition), new Kept(batch, clients, System.nanoTime()));
     if (before != null) { // of another task that has read a part of it
-      before.clients.close();
+      closeLater(before.clients);
     }
   }
 
-  /** Those of the batch before, if they are at this offset; else null. Closes what is older. */
+  /** Those of an earlier batch, if they are at this offset; else null. */
   static PartitionClients take(TopicPartition partition, BatchOfRun batch, long start) {
     KEPT.forEach(
         (key, kept) -> {
           if (kept.isPast(batch) && KEPT.remove(key, kept)) {
-            kept.clients.close();
+            closeLater(kept.clients);
           }
         });
     Kept kept = KEPT.remove(new Key(batch.run(), partition));
     if (kept == null) {
       return null;
     }
-    if (!batch.follows(kept.batch) || kept.clients.log().next() != start) {
-      kept.clients.close();
+    if (!kept.goesOnIn(batch, start)) {
+      kept.clients.close(); // before another producer takes its id
       return null;
     }
     return kept.clients;
+  }
+
+  /** It waits for the answer to a fetch, and no task for that. */
+  private static void closeLater(PartitionClients clients) {
+    Thread closing = new Thread(clients::close, "penstock-kafka-close");
+    closing.setDaemon(true);
+    closing.start();
   }
 }

@@ -110,7 +110,7 @@ final class PartitionLog {
     if (ahead == null && polled.hasNext()) {
       ahead = polled.next();
     }
-    return ahead == null ? sought >= end : ahead.offset() >= end;
+    return (ahead == null ? position() : ahead.offset()) >= end;
   }
 
   /** Goes on from this offset, before which nothing is left. */
@@ -189,10 +189,15 @@ final class PartitionLog {
   }
 
   private void passMarkers() {
-    long reached = consumer.position(partition, Duration.ZERO);
+    long reached = position();
     if (reached > sought) {
       next = reached;
     }
+  }
+
+  /** Behind the markers of transactions that it has passed since the last record. */
+  private long position() {
+    return consumer.position(partition, Duration.ZERO);
   }
 
   /**

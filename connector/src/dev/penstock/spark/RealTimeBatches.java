@@ -23,15 +23,15 @@ public final class RealTimeBatches implements SparkPlugin {
 
   /** In the driver. */
   private static volatile BatchOfRun current = NONE;
-  /** The last one that is to end. */
+  /** The last one that is to end, and with it all before it. */
   private static volatile BatchOfRun ended = NONE;
   /** In an executor; null in the driver's JVM, which knows by itself. */
   private static volatile PluginContext driver;
   private static volatile long readAtNanos;
 
-  /** In the driver: ends the batch that runs. */
-  public static void end() {
-    ended = current;
+  /** In the driver: ends the batch that runs, and lets no later one of the query read anything. */
+  public static void endForGood() {
+    ended = new BatchOfRun(current.run(), Long.MAX_VALUE);
   }
 
   static void begin(BatchOfRun batch) {
@@ -42,7 +42,7 @@ public final class RealTimeBatches implements SparkPlugin {
   static void end(BatchOfRun batch) {
     PluginContext to = driver;
     if (to == null) {
-      ended = batch;
+      endCurrent(batch);
       return;
     }
     try {
@@ -52,9 +52,15 @@ public final class RealTimeBatches implements SparkPlugin {
     }
   }
 
-  /** In a task: whether its batch is to end. */
-  static boolean isOver(BatchOfRun batch) {
-    return batch.equals(ended);
+  /** In a task: the last batch that is to end. */
+  static BatchOfRun ended() {
+    return ended;
+  }
+
+  private static void endCurrent(BatchOfRun batch) {
+    if (batch.equals(current) && !batch.isUntil(ended)) {
+      ended = batch;
+    }
   }
 
   /** In a task: its batch reads, so the driver has to be asked about it. */
@@ -68,7 +74,7 @@ public final class RealTimeBatches implements SparkPlugin {
       @Override
       public Object receive(Object message) {
         if (message instanceof BatchOfRun batch) {
-          ended = batch;
+          endCurrent(batch);
         }
         return ended;
       }

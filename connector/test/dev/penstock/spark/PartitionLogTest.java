@@ -167,6 +167,19 @@ final class PartitionLogTest implements PartitionLog.Consumers {
     assertEquals(11, log.next());
   }
 
+  /** Kafka's consumer passes the marker in the poll that returns the last record before it. */
+  @Test
+  void aBatchThatEndsBehindAMarkerWaitsForNoOtherPoll() {
+    PartitionLog log = from(5, true);
+    arrive(5);
+    answer(() -> consumer().seek(PARTITION, 5));
+    log.poll(PATIENCE);
+    log.take();
+    assertFalse(log.hasReached(7));
+    consumer().seek(PARTITION, 7);
+    assertTrue(log.hasReached(7));
+  }
+
   @Test
   void aBatchWhoseRecordsAreLostIsOverIfLossIsAccepted() {
     PartitionLog log = from(5, false);

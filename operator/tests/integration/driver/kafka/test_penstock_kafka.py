@@ -436,6 +436,8 @@ LEANS_ON = {
     "sql.kafka010.KafkaStreamingWrite": {"<init>", "createStreamingWriterFactory"},
     "sql.kafka010.KafkaWrite": {"<init>", "producerParams", "schema", "toBatch", "topic"},
     "sql.kafka010.producer.InternalKafkaProducerPool$": {"acquire", "release"},
+    "storage.BlockManager": {"blockManagerId"},
+    "storage.BlockManagerId": {"executorId", "host"},
 }  # fmt: skip
 _OWN = "dev.penstock.spark."
 _INTERFACES = ("sql.connector.", "sql.internal.connector.")

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testkit.streams.streams import ASYNC, AVAILABLE_NOW, MICRO_BATCH, REAL_TIME
+from testkit.streams.streams import ASYNC, AVAILABLE_NOW, MICRO_BATCH
 
 # Short epochs: a stop waits for the next commit.
 MODES: dict[str, dict[str, Any]] = {
     "C": {"trigger": {"continuous": {"checkpointInterval": "300ms"}}},
-    "R": {"trigger": REAL_TIME},
+    "R": {"trigger": {"realTime": {"batchDuration": "1s"}}},
     "S": {"trigger": ASYNC},
     "A": {"trigger": MICRO_BATCH},
     "U": {"trigger": MICRO_BATCH, "outputMode": "update"},

@@ -16,7 +16,6 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
-from testkit.driver.bare_query import short_batches
 from testkit.driver.checkpoints import folder_at
 from testkit.driver.in_process_driver import InProcessDriver
 from testkit.driver.in_process_driver import running as driver_of
@@ -25,9 +24,6 @@ from testkit.kafka.topic_reader import TopicReader
 from testkit.streams.streams import stream
 from testkit.wait import wait_for
 from tests.integration.programs.program import MODES, Program, Record, Row
-
-# So that a batch of real-time mode need not last five seconds, and a stop not wait for its end.
-_SHORT_REAL_TIME = {"spark.sql.streaming.realTimeMode.minBatchDuration": "100ms"}
 
 
 class Run:
@@ -62,8 +58,6 @@ class Run:
             **MODES[self.mode],
             **program.spec,
         }
-        if self.mode == "R":
-            spec["sparkConf"] = {**_SHORT_REAL_TIME, **spec.get("sparkConf", {})}
         return stream(**_filled(spec, self._place))
 
     def _place(self, text: str) -> str:
@@ -135,7 +129,7 @@ class Run:
         self.make()
         self.send(self.program.before)
         environment = LocalEnvironment(self._folder / "checkpoint")
-        stream = short_batches(self.resource) if self.mode == "R" else self.resource
+        stream = self.resource
         with driver_of(stream, jvm, environment) as driver:
             self._wait_done(driver)
         self._note_disturbance(driver)

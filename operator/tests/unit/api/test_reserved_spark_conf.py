@@ -13,6 +13,7 @@ from testkit.streams.every_field import WIDE
 
 # Settings to which Penstock adds its own, such as those of the checkpoint's bucket.
 _MERGED = (
+    "spark.plugins",
     "spark.kubernetes.executor.label.",
     "spark.hadoop.fs.s3a.bucket.",
     "spark.hadoop.penstock.",

@@ -69,8 +69,6 @@ final class KeptClients {
 
   /** It waits for the answer to a fetch, and no task for that. */
   private static void closeLater(PartitionClients clients) {
-    Thread closing = new Thread(clients::close, "penstock-kafka-close");
-    closing.setDaemon(true);
-    closing.start();
+    Uninterrupted.beginToClose(clients::close);
   }
 }

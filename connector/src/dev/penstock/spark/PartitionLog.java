@@ -81,11 +81,7 @@ final class PartitionLog {
 
   /** The offset that the group has committed; 0 if none. */
   long committed() {
-    return committed(consumer, partition);
-  }
-
-  static long committed(Consumer<?, ?> ofGroup, TopicPartition partition) {
-    var committed = ofGroup.committed(Set.of(partition)).get(partition);
+    var committed = consumer.committed(Set.of(partition)).get(partition);
     return committed == null ? 0 : committed.offset();
   }
 

@@ -185,7 +185,15 @@ def delete_an_executor(target: Target) -> None:
 
 def exhaust_an_executor(target: Target) -> None:
     """Lets the kernel kill an executor's JVM because its pod needs more memory than its limit."""
-    pod = target.executor()
+    _exhaust(target, target.executor())
+
+
+def exhaust_driver(target: Target) -> None:
+    """The same of the driver's pod."""
+    _exhaust(target, target.driver())
+
+
+def _exhaust(target: Target, pod: Object) -> None:
     target.jvm(pod, "echo 1000 > $process/oom_score_adj")  # it, and not what grows
     with contextlib.suppress(Exception):  # the container ends under the command
         target.stream.kube.run("exec", pod["metadata"]["name"], "--", "sh", "-c", _HOGS)

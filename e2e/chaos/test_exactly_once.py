@@ -17,12 +17,12 @@ import pytest
 from e2e.chaos import faults
 from e2e.chaos.faults import Target
 from testkit.cluster.install import Installation
-from testkit.cluster.stream import Stream, small_stream
+from testkit.cluster.stream import IN_DRIVER, KIND, SMALL_EXECUTORS, Stream, small_stream
 from testkit.kafka.topic_admin import create_topics
 from testkit.kafka.traffic import Receiver, Sender
-from testkit.kubernetes.kubectl import Kube
+from testkit.kubernetes.kubectl import Kube, Object
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import kafka_to_kafka
+from testkit.streams.streams import REAL_TIME, kafka_to_kafka
 
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "20"))
 PER_SECOND = 50
@@ -67,22 +67,44 @@ def kills_with(zombies: Zombies) -> list[Callable[[Target], None]]:
     ]
 
 
+def kills_of_one_pod() -> list[Callable[[Target], None]]:
+    """The same of the driver's pod alone."""
+    return [
+        faults.kill_jvm,
+        frozen_for_a_moment,
+        lambda target: faults.delete_driver_pod(target.stream),
+        faults.exhaust_driver,
+    ]
+
+
+def frozen_for_a_moment(target: Target) -> None:
+    """Its transactions may time out meanwhile."""
+    with faults.driver_frozen(target):
+        time.sleep(20)
+
+
 _CONTINUOUS = {"continuous": {"checkpointInterval": "2s"}}
 _BATCHES = {"microBatch": {"interval": "500ms"}}
 
 
 @pytest.mark.proves(2)
 @pytest.mark.parametrize(
-    ("delivery", "trigger", "kills"),
+    ("delivery", "trigger", "executor", "kills"),
     [
-        pytest.param("ExactlyOnce", _CONTINUOUS, KILLS, id="exactly once"),
-        pytest.param("ExactlyOnce", _BATCHES, KILLS, id="exactly once in batches"),
-        pytest.param("AtLeastOnce", _CONTINUOUS, 5, id="at least once"),
+        pytest.param("ExactlyOnce", _CONTINUOUS, SMALL_EXECUTORS, KILLS, id="exactly once"),
+        pytest.param("ExactlyOnce", _BATCHES, SMALL_EXECUTORS, KILLS, id="in batches"),
+        pytest.param("ExactlyOnce", REAL_TIME, SMALL_EXECUTORS, KILLS, id="in real-time mode"),
+        pytest.param("ExactlyOnce", _CONTINUOUS, IN_DRIVER, KILLS, id="in one pod"),
+        pytest.param(
+            "ExactlyOnce", REAL_TIME, IN_DRIVER, KILLS, id="in real-time mode, in one pod"
+        ),
+        pytest.param("AtLeastOnce", _CONTINUOUS, SMALL_EXECUTORS, 5, id="at least once"),
     ],
 )
 def test_each_record_is_there_once(
     delivery: str,
     trigger: dict[str, Any],
+    executor: Object,
     kills: int,
     installation: Installation,
     kube: Kube,
@@ -93,8 +115,8 @@ def test_each_record_is_there_once(
     source, sink = f"{topic}-in", f"{topic}-out"
     external = installation.kafka.external
     create_topics(external, {source: PARTITIONS, sink: PARTITIONS})
-    stream, zombies = Stream(kube, "once"), Zombies()
-    spec = kafka_to_kafka(installation.kafka.internal, source, sink, trigger)
+    stream, zombies = Stream(kube, f"once-{topic[-4:]}"), Zombies()
+    spec = kafka_to_kafka(installation.kafka.internal, source, sink, trigger, executor=executor)
     spec["sink"]["kafka"]["delivery"] = delivery
     kube.apply(small_stream(stream.name, spec))
     stream.wait_ready()
@@ -104,7 +126,8 @@ def test_each_record_is_there_once(
     ):
         target = Target(installation, stream, spec, source, out)
         target.wait_until_flows(numbers, "the start")
-        for number, kill in enumerate(islice(cycle(kills_with(zombies)), kills), 1):
+        each = kills_of_one_pod() if executor == IN_DRIVER else kills_with(zombies)
+        for number, kill in enumerate(islice(cycle(each), kills), 1):
             stream.wait_ready(faults.PATIENCE_SECONDS)
             kill(target)
             target.wait_until_flows(numbers, f"kill {number}")
@@ -113,6 +136,7 @@ def test_each_record_is_there_once(
         out.wait_for_all(range(sent), 120)
         time.sleep(5)  # a copy would come later
         lost = out.arrivals.missing(range(sent))
+    kube.delete(KIND, stream.name)
     record_figure("kills, and frozen executors that woke up", (kills, zombies.woken))
     record_figure("records sent", sent)
     record_figure("records lost", len(lost))

@@ -22,11 +22,18 @@ from e2e.chaos.faults import Target
 from e2e.chaos.observers import StatusLog, commits_on_node
 from e2e.chaos.on_call import Call, PersonOnCall
 from testkit.cluster.install import Installation
-from testkit.cluster.stream import Stopwatch, Stream, small_stream
+from testkit.cluster.stream import (
+    IN_DRIVER,
+    KIND,
+    SMALL_EXECUTORS,
+    Stopwatch,
+    Stream,
+    small_stream,
+)
 from testkit.errors import WaitTimeout
 from testkit.kafka.topic_admin import create_topics
 from testkit.kafka.traffic import Receiver, Sender
-from testkit.kubernetes.kubectl import Kube
+from testkit.kubernetes.kubectl import Kube, Object
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka
 
@@ -53,6 +60,8 @@ class Fault:
     """The alert that must fire, and be resolved after the fault; empty if none must."""
     finds: str = "no alert"
     """What doctor answers when that alert fires: an expression."""
+    ends_container: bool = False
+    """Whether the container may end with the driver's process, and the kubelet restarts it."""
 
 
 # Kubernetes restarts a container after a delay that grows with each restart and ends with its pod.
@@ -113,6 +122,13 @@ FAULTS = [
         45,
         finds="(ExecutorLost|WaitingForCores): ",
     ),
+    Fault(
+        "driver out of memory",
+        faults.exhaust_driver,
+        level="process",
+        finds="(OOMKilled|DriverKilled): ",
+        ends_container=True,
+    ),
     Fault("executor cut off", faults.executor_cut_off, 60, finds="ExecutorLost: "),
     Fault(
         "no DNS, executor deleted",
@@ -139,6 +155,7 @@ FAULTS = [
 
 # One for each of the parts that come back: container, pod, executor.
 EVERY_DAY = ["driver's JVM killed", "driver's pod deleted", "executor deleted"]
+EVERY_DAY_IN_ONE_POD = ["driver's JVM killed", "driver's pod deleted", "driver out of memory"]
 
 
 @dataclass
@@ -168,13 +185,16 @@ class Outcome:
     1, 2, "failures.md#an-executor-is-frozen-or-cut-off-from-the-network", "on-call.md#doctor"
 )
 @pytest.mark.parametrize(
-    "all_faults",
+    ("executor", "all_faults"),
     [
-        pytest.param(False, id="every day"),
-        pytest.param(True, id="all faults", marks=pytest.mark.full),
+        pytest.param(SMALL_EXECUTORS, False, id="every day"),
+        pytest.param(IN_DRIVER, False, id="every day, in one pod"),
+        pytest.param(SMALL_EXECUTORS, True, id="all faults", marks=pytest.mark.full),
+        pytest.param(IN_DRIVER, True, id="all faults, in one pod", marks=pytest.mark.full),
     ],
 )
 def test_nothing_is_lost_whatever_fails(
+    executor: Object,
     all_faults: bool,
     request: pytest.FixtureRequest,
     installation: Installation,
@@ -185,13 +205,17 @@ def test_nothing_is_lost_whatever_fails(
 ) -> None:
     """Every number arrives, the stream flows again by itself, and nothing committed comes twice."""
     alerts: Alerting | None = request.getfixturevalue("alerts") if all_faults else None
-    chosen = _chosen(FAULTS if all_faults else [f for f in FAULTS if f.name in EVERY_DAY])
+    in_one_pod = executor == IN_DRIVER
+    every_day = EVERY_DAY_IN_ONE_POD if in_one_pod else EVERY_DAY
+    possible = [it for it in FAULTS if not (in_one_pod and "executor" in it.name)]
+    chosen = _chosen(possible if all_faults else [it for it in FAULTS if it.name in every_day])
     source, sink = f"{topic}-in", f"{topic}-out"
     external = installation.kafka.external
     create_topics(external, {source: PARTITIONS, sink: PARTITIONS})
-    stream = Stream(kube, "numbers")
+    stream = Stream(kube, f"numbers-{topic[-4:]}")
+    sql = faults.SQL_THAT_POISON_FAILS
     spec = kafka_to_kafka(
-        installation.kafka.internal, source, sink, transform={"sql": faults.SQL_THAT_POISON_FAILS}
+        installation.kafka.internal, source, sink, transform={"sql": sql}, executor=executor
     )
     start = Stopwatch()
     kube.apply(small_stream(stream.name, spec))
@@ -217,7 +241,9 @@ def test_nothing_is_lost_whatever_fails(
             outcome.call, outcome.duplicates = call, out.arrivals.duplicates - duplicates
             if alerts and call.fired is not None:
                 alerts.wait_resolved(call.fired)
-            if fault.level == "process":  # it starts itself anew: the kubelet would wait longer
+            if (
+                fault.level == "process" and not fault.ends_container
+            ):  # it starts itself anew: the kubelet would wait longer
                 assert stream.container_restarts() == by_kubelet
             print(f"{fault.name}: {outcome.row()}\n  {call}", flush=True)
             outcomes.append(outcome)
@@ -239,7 +265,10 @@ def test_nothing_is_lost_whatever_fails(
     record_figure("records sent", sent)
     record_figure("records lost", len(lost))
     record_figure("committed records written again", len(replays))
-    if len(chosen) == len(FAULTS):
+    record_figure("pods of executors", len(stream.executors()))
+    assert bool(stream.executors()) is not in_one_pod
+    kube.delete(KIND, stream.name)
+    if len(chosen) == len(possible):
         assert status.healths() == {"Healthy", "Progressing", "Suspended", "Degraded"}
     assert lost == []
     assert replays == []

@@ -11,10 +11,17 @@ import pytest
 from e2e.chaos import faults
 from e2e.chaos.faults import Target
 from testkit.cluster.install import Installation
-from testkit.cluster.stream import Stopwatch, Stream, small_stream
+from testkit.cluster.stream import (
+    IN_DRIVER,
+    KIND,
+    SMALL_EXECUTORS,
+    Stopwatch,
+    Stream,
+    small_stream,
+)
 from testkit.kafka.topic_admin import create_topics
 from testkit.kafka.topics import Topics
-from testkit.kubernetes.kubectl import Kube
+from testkit.kubernetes.kubectl import Kube, Object
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import MICRO_BATCH, REAL_TIME, kafka_to_kafka
 from testkit.wait import wait_for
@@ -31,15 +38,26 @@ FROM (SELECT CAST(value AS STRING) AS key FROM source) GROUP BY key
 
 
 @pytest.mark.proves(1, 14, 15)
+@pytest.mark.parametrize(
+    "executor",
+    [
+        pytest.param(SMALL_EXECUTORS, id="with executors"),
+        pytest.param(IN_DRIVER, id="in one pod"),
+    ],
+)
 def test_counts_are_exact_through_kills_and_switches_of_the_mode(
-    installation: Installation, kube: Kube, topic: str, record_figure: RecordFigure
+    executor: Object,
+    installation: Installation,
+    kube: Kube,
+    topic: str,
+    record_figure: RecordFigure,
 ) -> None:
     external, source, sink = installation.kafka.external, f"{topic}-in", f"{topic}-out"
     create_topics(external, {source: 2, sink: 1})
-    topics, stream = Topics(external), Stream(kube, "counts")
+    topics, stream = Topics(external), Stream(kube, f"counts-{topic[-4:]}")
     spec = kafka_to_kafka(
         installation.kafka.internal, source, sink, REAL_TIME,
-        transform={"sql": COUNTS}, outputMode="update",
+        transform={"sql": COUNTS}, outputMode="update", executor=executor,
     )  # fmt: skip
     kube.apply(small_stream(stream.name, spec))
     stream.wait_ready()
@@ -59,10 +77,11 @@ def test_counts_are_exact_through_kills_and_switches_of_the_mode(
     count()
     target = Target(installation, stream, spec, source, out=_NOBODY)
     strikes: dict[str, Callable[[], None]] = {
-        "query": partial(faults.delete_an_executor, target),
         "process": partial(faults.kill_jvm, target),
         "pod": partial(faults.delete_driver_pod, stream),
     }
+    if executor != IN_DRIVER:
+        strikes["query"] = partial(faults.delete_an_executor, target)
     for level, strike in strikes.items():
         before, watch = stream.restarts(level), Stopwatch()
         strike()
@@ -76,6 +95,7 @@ def test_counts_are_exact_through_kills_and_switches_of_the_mode(
         stream.wait_for(f"the mode {mode}", runs, 180)
         record_figure(f"seconds until counted in the mode {mode}", count())
     assert stream.status()["statePartitions"] == 2
+    kube.delete(KIND, stream.name)
 
 
 def _has_restarted(stream: Stream, level: str, before: int) -> bool:

@@ -25,15 +25,20 @@ T = TypeVar("T")
 READY_SECONDS = 240.0
 
 
+# Of a small stream, on a machine with two cores.
+SMALL_EXECUTORS = {
+    "cores": 2,
+    "javaOptions": ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
+    "resources": {"requests": {"cpu": "100m", "memory": "896Mi"}},
+}
+IN_DRIVER = {"mode": "InDriver"}
+
+
 def small_stream(name: str, spec: Object) -> Object:
     """A ContinuousStream with small pods and short starts, for a machine with two cores."""
     small = {
         "driver": {"resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}},
-        "executor": {
-            "cores": 2,
-            "javaOptions": ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
-            "resources": {"requests": {"cpu": "100m", "memory": "896Mi"}},
-        },
+        "executor": SMALL_EXECUTORS,
     }
     return manifest(name, {**small, **spec})
 

@@ -34,9 +34,11 @@ from testkit.wait import wait_for
 @contextmanager
 def bare_session(jvm: Jvm, any_of: ContinuousStream, folder: Path) -> Iterator[SparkSession]:
     """A Spark session as the driver starts it for a stream with two partitions."""
-    wanted = size(2, any_of.spec)
+    environment = LocalEnvironment(folder)
+    here = environment.adapted(any_of)
+    wanted = size(2, here.spec)
     assert isinstance(wanted, Size)
-    spark = session.start(jvm.gateway, session.spark_conf(any_of, LocalEnvironment(folder), wanted))
+    spark = session.start(jvm.gateway, session.spark_conf(here, environment, wanted))
     spark.conf.set("spark.sql.streaming.realTimeMode.minBatchDuration", "100ms")
     try:
         yield spark

@@ -20,11 +20,27 @@ from urllib.parse import parse_qs, urlsplit
 
 from penstock.cluster import kinds
 from penstock.driver import jvm
+from penstock.driver.environment import PodEnvironment
 from testkit.driver.class_archive import java_options
 
 Pod = dict[str, Any]
+# Of the driver: not loopback's own.
+POD_IP = "127.0.0.2"
+# Polls instead of watches: the fake API server has no watch.
+POLLING = {
+    "spark.kubernetes.executor.enableApiWatcher": "false",
+    "spark.kubernetes.executor.apiPollingInterval": "1s",
+}
 # No executor gets more, since several run on this machine.
 _HEAP_MEBIBYTES = 600
+
+
+def driver_pod(kubelet: Kubelet, folder: Path) -> PodEnvironment:
+    """Where the driver of the stream `numbers` runs."""
+    return PodEnvironment(
+        "numbers-driver-0", POD_IP, "payments", "hash",
+        checkpoint=folder / "checkpoint", api_server=kubelet.url,
+    )  # fmt: skip
 
 
 class Kubelet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from penstock.api.predicates import ValidationRule, is_set, not_among, some
+from penstock.api.predicates import ValidationRule, is_one_of, is_set, not_among, some
 
 _RPC = "Spark's RPC is always authenticated"
 _NO_CLAIMS = "a driver creates no PersistentVolumeClaims"
@@ -114,6 +114,17 @@ STATE_PARTITIONS_RULE = ValidationRule(
     | ~some("sparkConf", f"^{re.escape(SHUFFLE_PARTITIONS)}$"),
     f"checkpoint.statePartitions and {SHUFFLE_PARTITIONS} in sparkConf are the same number: "
     "remove the latter",
+)
+
+# What it says of executors means nothing where there are none.
+OF_EXECUTORS = r"^spark\.(executor|kubernetes\.)"
+# A rule of the whole spec.
+NO_EXECUTORS_RULE = ValidationRule(
+    ~(is_set("executor.mode") & is_one_of("executor.mode", "InDriver"))
+    | ~is_set("sparkConf")
+    | ~some("sparkConf", OF_EXECUTORS),
+    "with executor.mode InDriver there are no executors' pods: remove spark.executor... and "
+    "spark.kubernetes... from sparkConf, or set mode to Pods",
 )
 
 NO_RESERVED_CONF = not_among("self", RESERVED_CONFS, "Penstock sets some of these keys itself")

@@ -1,20 +1,26 @@
-"""How many executors a stream gets, and how much CPU and memory each pod. Pure.
+"""Where a stream's tasks run, how many executors it gets, and the CPU and memory of each pod. Pure.
 
 A continuous query runs one long task for each source partition. With fewer cores than partitions,
 some partitions starve without an error or a warning (Structured Streaming Programming Guide,
 "Caveats"; measured in Spark 4.2), so there are always at least as many cores as partitions. In
 real-time mode the stages of a query run at once: each has its tasks beside those of the others, and
 Spark runs no batch for which there are too few slots (CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT).
+
+In the driver's pod slots are threads, so there are as many as the tasks need.
 """
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 
 from penstock.api import quantities
 from penstock.api.quantities import mebibytes
+from penstock.api.reserved_spark_conf import OF_EXECUTORS
 from penstock.api.v1alpha1 import Source, StreamSpec
 from penstock.api.v1alpha1.driver_and_executor import (
     DRIVER_CPU,
+    MOST_SLOTS_IN_DRIVER,
+    MOST_SLOTS_IN_DRIVER_WITH_PYTHON,
     Driver,
     Executor,
     memory_limit,
@@ -29,14 +35,20 @@ class Size:
 
     partitions: int
     executors: int
+    """Their pods; none if the tasks run in the driver's."""
     cores_per_executor: int
     slots: int
     """The tasks that run at once in a mode whose tasks keep their cores."""
 
     @property
     def cores(self) -> int:
-        """Task slots of all executors."""
-        return self.executors * self.cores_per_executor
+        """Task slots of all executors, or of the driver."""
+        return (self.executors or 1) * self.cores_per_executor
+
+    @property
+    def in_driver(self) -> bool:
+        """Whether the tasks run in the driver's JVM."""
+        return self.executors == 0
 
 
 @dataclass(frozen=True)
@@ -79,10 +91,27 @@ def size(partitions: int, spec: StreamSpec, state_tasks: int = 0) -> Size | TooF
     """
     executor = spec.executor
     slots = max(partitions, 1) + state_tasks
+    if may_run_in_driver(spec) and (executor.mode or slots <= most_slots_in_driver(spec)):
+        return Size(partitions, 0, slots, slots)
     needed = -(-slots // executor.cores)
     if executor.max_instances is not None and needed > executor.max_instances:
         return TooFewExecutorsAllowed(partitions, state_tasks, needed, executor.max_instances)
     return Size(partitions, max(needed, executor.min_instances), executor.cores, slots)
+
+
+def may_run_in_driver(spec: StreamSpec) -> bool:
+    """Whether the tasks run in the driver's pod, at least while there are few of them."""
+    if spec.executor.mode is not None:
+        return spec.executor.mode == "InDriver"
+    asks_for_pods = spec.executor.describes_pods or any(
+        re.search(OF_EXECUTORS, name) for name in spec.spark_conf
+    )
+    return not asks_for_pods
+
+
+def most_slots_in_driver(spec: StreamSpec) -> int:
+    """How many tasks run in the driver's pod before executors take them, if the spec leaves it."""
+    return MOST_SLOTS_IN_DRIVER_WITH_PYTHON if executors_run_python(spec) else MOST_SLOTS_IN_DRIVER
 
 
 def default_parallelism(source: Source, conf: dict[str, str]) -> int | None:
@@ -133,6 +162,11 @@ def executor_memory(spec: StreamSpec) -> Memory:
     """The memory of one executor's container, with the defaults applied."""
     overhead = memory_overhead(spec.executor, python=executors_run_python(spec))
     return _memory(spec.executor, overhead)
+
+
+def task_memory(spec: StreamSpec, size: Size) -> Memory:
+    """The memory of a container in which tasks run."""
+    return driver_memory(spec) if size.in_driver else executor_memory(spec)
 
 
 def executors_run_python(spec: StreamSpec) -> bool:

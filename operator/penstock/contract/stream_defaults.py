@@ -7,11 +7,16 @@ restarts nothing. The driver is told them by an environment variable of its pod.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.api.reserved_spark_conf import RESERVED_IN_OBJECT_STORE, SHUFFLE_PARTITIONS
+from penstock.api.reserved_spark_conf import (
+    OF_EXECUTORS,
+    RESERVED_IN_OBJECT_STORE,
+    SHUFFLE_PARTITIONS,
+)
 
 # Fields of the spec. A live one is not among them: drivers follow those of the stream at once.
 ALLOWED = ("imagePullSecrets", "checkpoint", "driver", "executor", "sparkConf")
@@ -102,11 +107,23 @@ def _without_excluded(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> Ma
         no_conf.add(SHUFFLE_PARTITIONS)
     if "objectStore" in places:
         no_conf.update(RESERVED_IN_OBJECT_STORE)
+    no_executor: set[str] = set()
+    executor = _fields(own, "executor")
+    if executor.get("mode") == "InDriver":
+        no_executor.update(_fields(defaults, "executor"))
+        no_conf.update(name for name in _fields(defaults, "sparkConf") if _is_of_executors(name))
+    elif executor or any(map(_is_of_executors, _fields(own, "sparkConf"))):
+        no_executor.add("mode")
     return {
         **defaults,
+        **_left(defaults, "executor", no_executor),
         **_left(defaults, "checkpoint", no_checkpoint),
         **_left(defaults, "sparkConf", no_conf),
     }
+
+
+def _is_of_executors(conf: str) -> bool:
+    return re.search(OF_EXECUTORS, conf) is not None
 
 
 def _left(spec: Mapping[str, Any], field: str, without: set[str]) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.api.v1alpha1.driver_and_executor import Executor
 from penstock.api.v1alpha1.spec import Observability
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
@@ -63,6 +64,10 @@ class PodEnvironment:
         """The address that Spark listens on and that executors connect to."""
         return self.pod_ip
 
+    def adapted(self, stream: ContinuousStream) -> ContinuousStream:
+        """The stream as it runs here: as it is."""
+        return stream
+
     def generation(self, number: int) -> Path:
         """The checkpoint of a generation."""
         return self.checkpoint.with_name(generation_folder(number))
@@ -74,7 +79,7 @@ class PodEnvironment:
 
 @dataclass(frozen=True)
 class LocalEnvironment:
-    """One machine: driver and tasks share a JVM, `local[N]` with a core for each partition."""
+    """One machine: the tasks run in the driver."""
 
     checkpoint: Path
     class_path: str = ""
@@ -88,6 +93,11 @@ class LocalEnvironment:
     java_options: tuple[str, ...] = ()
     """Options of this machine for the JVM."""
     pod_uid: str = field(default_factory=unknown_uid, compare=False)
+
+    def adapted(self, stream: ContinuousStream) -> ContinuousStream:
+        """The stream as it runs here: without pods of executors."""
+        spec = stream.spec.model_copy(update={"executor": Executor(mode="InDriver")})
+        return stream.model_copy(update={"spec": spec})
 
     def generation(self, number: int) -> Path:
         """The checkpoint of a generation: the first is the folder itself, the others beside it."""

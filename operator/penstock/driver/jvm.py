@@ -80,13 +80,13 @@ _LARGE_HEAP_MEBIBYTES = 2048
 
 
 def fast_start_options(
-    options: Sequence[str], heap_mebibytes: int, cores: Decimal | int
+    options: Sequence[str], heap_mebibytes: int, cores: Decimal | int, *, runs_tasks: bool = False
 ) -> list[str]:
     """JVM options for a fast start of the driver, followed by the user's own options.
 
     `cores` are those that its pod asks for; 0 for a JVM that has little to do.
 
-    C1 alone takes half the processor time to the first commit, and records pass through the
+    C1 alone takes half the processor time to the first commit, where records pass through the
     executors only. What it encrypts for them takes ten times as much as with C2, so a driver that
     asks for a whole core gets both (docs/capacity.md, "The driver's JVM", has the figures). The
     serial collector needs the least memory, and stops the JVM for all that it does. The JVM refuses
@@ -95,7 +95,7 @@ def fast_start_options(
     has_collector = any(re.fullmatch(r"-XX:\+Use\w+GC", option) for option in options)
     is_small = heap_mebibytes < _LARGE_HEAP_MEBIBYTES and not has_collector
     collector = ["-XX:+UseSerialGC"] if is_small else []
-    compiler = ["-XX:TieredStopAtLevel=1"] if cores < _WHOLE_CORE else []
+    compiler = ["-XX:TieredStopAtLevel=1"] if cores < _WHOLE_CORE and not runs_tasks else []
     return [*compiler, *collector, *options]
 
 

@@ -23,7 +23,7 @@ from penstock.api.v1alpha1.spec import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.contract.sizing import driver_cpu, driver_memory
+from penstock.contract.sizing import driver_cpu, driver_memory, may_run_in_driver
 from penstock.contract.stream_defaults import StreamDefaults
 from penstock.driver import logs
 from penstock.driver.checkpoint.storage.access import WriteRight
@@ -317,7 +317,8 @@ def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequen
     spec = stream.spec
     options, heap = java_options(spec), driver_memory(spec).heap
     if isinstance(environment, PodEnvironment):
-        options = fast_start_options(options, heap, in_cores(driver_cpu(spec).request))
+        cores = in_cores(driver_cpu(spec).request)
+        options = fast_start_options(options, heap, cores, runs_tasks=may_run_in_driver(spec))
     else:
         options = [*environment.java_options, *options]
     return Jvm.launch(

@@ -36,15 +36,14 @@ def load_stream(path: Path) -> tuple[ContinuousStream, list[str]]:
         errors.append(f"{path}: metadata.name: `penstock run` needs it, also beside generateName")
     if errors:
         raise CommandError("\n".join(errors))
-    stream = without_cluster_limits(ContinuousStream.model_validate(document.content))
+    stream = with_local_checkpoint(ContinuousStream.model_validate(document.content))
     return stream, [as_text(finding) for finding in findings]
 
 
-def without_cluster_limits(stream: ContinuousStream) -> ContinuousStream:
-    """The stream without what is meant for a cluster: limits on executors, and an object store."""
-    executor = stream.spec.executor.model_copy(update={"min_instances": 1, "max_instances": None})
+def with_local_checkpoint(stream: ContinuousStream) -> ContinuousStream:
+    """The stream with its checkpoint in a folder, also if a cluster has it in an object store."""
     checkpoint = stream.spec.checkpoint.model_copy(update={"object_store": None})
-    spec = stream.spec.model_copy(update={"executor": executor, "checkpoint": checkpoint})
+    spec = stream.spec.model_copy(update={"checkpoint": checkpoint})
     return stream.model_copy(update={"spec": spec})
 
 

@@ -135,7 +135,9 @@ def _spark(
         log=log,
     )
     try:
-        conf = session.spark_conf(stream, environment, Size(1, 1, 1, 1))
+        conf = session.spark_conf(
+            stream, environment, Size(partitions=1, executors=0, cores_per_executor=1, slots=1)
+        )
         spark = session.start(jvm.gateway, conf)
         yield jvm, spark
         spark.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 from operator import eq, le
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from penstock.api.predicates import (
     at_most,
     cel_string,
     cel_text,
+    is_one_of,
     is_set,
     some,
     value_at,
@@ -37,6 +38,10 @@ _OVERHEAD_WITH_PYTHON = Decimal("0.4") / Decimal("1.4")
 # which small pods have, does not count a survivor space, so that 450Mi are 435 and 466Mi are 450.5
 # (measured, Java 17); the rest is a margin. The parallel collector leaves out more.
 LEAST_HEAP = "480Mi"
+# Tasks are threads in the driver's pod, and need no core each. What bounds them is memory: a
+# consumer, a producer and, in Python, a process for each.
+MOST_SLOTS_IN_DRIVER = 16
+MOST_SLOTS_IN_DRIVER_WITH_PYTHON = 4
 _SMALL_HEAP = (
     f"the JVM's heap must be at least {LEAST_HEAP}, because Spark does not start with less. It is "
     "resources.limits.memory (default: the request) minus memoryOverhead"
@@ -191,7 +196,7 @@ JAVA_OPTIONS: Any = Field(
 
 
 class Driver(SpecObject):
-    """The driver's pod. It plans and coordinates; no records pass through it."""
+    """The driver's pod. It plans and coordinates, and runs the tasks if there are no executors."""
 
     rules = (HEAP_IS_DERIVED, _heap_is_enough(DRIVER_MEMORY, DRIVER_OVERHEAD))
     resources: Resources = Field(
@@ -215,10 +220,34 @@ class Driver(SpecObject):
     pod_template: dict[str, Any] = POD_TEMPLATE
 
 
+# Only pods of executors have these fields.
+_OF_PODS = (
+    "cores",
+    "resources",
+    "memoryOverhead",
+    "minInstances",
+    "maxInstances",
+    "javaOptions",
+    "podTemplate",
+)
+_IN_DRIVER_ALONE = ValidationRule(
+    ~(is_set("mode") & is_one_of("mode", "InDriver"))
+    | Predicate(
+        f"!({' || '.join(f'has(self.{name})' for name in _OF_PODS)})",
+        lambda executor: not executor.describes_pods,
+    ),
+    "with mode InDriver there are no executors' pods: remove the other fields of executor (memory "
+    "and CPU are those of driver.resources), or set mode to Pods",
+)
+
+
 class Executor(SpecObject):
-    """The executors' pods. Their number follows the source's partitions."""
+    """The executors, which run the query's tasks: in the driver's pod, or in pods of their own,
+    whose number follows the source's partitions.
+    """
 
     rules = (
+        _IN_DRIVER_ALONE,
         HEAP_IS_DERIVED,
         _heap_is_enough(EXECUTOR_MEMORY, EXECUTOR_LEAST_OVERHEAD),
         ONE_MEMORY,
@@ -227,6 +256,17 @@ class Executor(SpecObject):
             | ~is_set("maxInstances")
             | at_most("minInstances", "maxInstances"),
             "minInstances cannot be above maxInstances",
+        ),
+    )
+    mode: Literal["InDriver", "Pods"] | None = Field(
+        None,
+        description=(
+            "InDriver: the tasks run in the driver's pod, which is the only one then, and the "
+            "other fields of `executor` are not allowed. Pods: they run in pods of their own. "
+            "Default: InDriver, as long as the query has at most "
+            f"{MOST_SLOTS_IN_DRIVER} tasks at once ({MOST_SLOTS_IN_DRIVER_WITH_PYTHON} in Python) "
+            "and neither another field of `executor` nor a setting of executors in `sparkConf` is "
+            "set; else Pods."
         ),
     )
     cores: int = Field(
@@ -266,3 +306,8 @@ class Executor(SpecObject):
     )
     java_options: JavaOptions = JAVA_OPTIONS
     pod_template: dict[str, Any] = POD_TEMPLATE
+
+    @property
+    def describes_pods(self) -> bool:
+        """Whether the spec says how executors' pods are to be."""
+        return bool(self.model_fields_set - {"mode"})

@@ -14,6 +14,7 @@ from penstock.api.predicates import (
     rules_of_scalar,
 )
 from penstock.api.reserved_spark_conf import (
+    NO_EXECUTORS_RULE,
     NO_RESERVED_CONF,
     RESERVED_IN_OBJECT_STORE_RULE,
     STATE_PARTITIONS_RULE,
@@ -150,6 +151,7 @@ class StreamSpec(SpecObject):
         *GENERATION_RULES,
         RESERVED_IN_OBJECT_STORE_RULE,
         STATE_PARTITIONS_RULE,
+        NO_EXECUTORS_RULE,
         *DEAD_LETTER_RULES,
         _SAME_CLASS,
     )
@@ -240,7 +242,9 @@ class StreamSpec(SpecObject):
         RolloutPolicy(), description="What becomes of an edit that does not run."
     )
     driver: Driver = Field(Driver(), description="The driver's pod.")
-    executor: Executor = Field(Executor(), description="The executors' pods.")
+    executor: Executor = Field(
+        Executor(), description="The executors, which run the query's tasks."
+    )
     observability: Observability = Field(
         Observability(), description="Spark's web UI, event log and logs."
     )

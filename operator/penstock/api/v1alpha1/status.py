@@ -100,9 +100,11 @@ class Condition(Report):
 
 
 class Cores(Report):
-    """The executors' cores. The query starts when all desired cores are registered."""
+    """Task slots of the executors, or of the driver if it runs the tasks itself: threads then. The
+    query starts when all desired ones are registered.
+    """
 
-    registered: int = Field(description="Cores that have registered with the driver.")
+    registered: int = Field(description="Cores that are there.")
     desired: int = Field(
         description="Cores that the query starts with: at least one for each partition."
     )
@@ -158,7 +160,10 @@ class Effective(Report):
         description="Where in an object store its generations are. Absent if they are on a volume.",
     )
     driver: EffectiveDriver | None = Field(None, description="The driver's resources.")
-    executor: EffectiveExecutor | None = Field(None, description="The resources of one executor.")
+    executor: EffectiveExecutor | None = Field(
+        None,
+        description="The resources of one executor. Absent if the tasks run in the driver's pod.",
+    )
 
 
 class Rollout(Report):
@@ -247,8 +252,11 @@ class StreamStatus(Report):
         "or AvailableNow.",
     )
     partitions: int | None = Field(None, description="Partitions of the source.")
-    executors: int | None = Field(None, description="Executors registered with the driver.")
-    cores: Cores | None = Field(None, description="The executors' cores.")
+    executors: int | None = Field(
+        None,
+        description="Executors registered with the driver; 0 also if the tasks run in its own pod.",
+    )
+    cores: Cores | None = Field(None, description="The cores for the query's tasks.")
     state_partitions: int | None = Field(
         None,
         description="Partitions of the query's state, which no more cores can work on: "

@@ -33,10 +33,9 @@ class ContinuousStream(SpecObject):
     status: Annotated[Any, Field(exclude=True)] = None
 
     def to_yaml(self) -> str:
-        """The resource with every default and every connection written out, in a stable order."""
-        return yaml.safe_dump(
-            self.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True
-        )
+        """The resource with every connection written out and no default, in a stable order."""
+        given = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+        return yaml.safe_dump({"apiVersion": API_VERSION, "kind": KIND, **given}, sort_keys=True)
 
     @classmethod
     def from_yaml(cls, text: str) -> "ContinuousStream":

@@ -184,8 +184,9 @@ def _cores(stream: StreamFacts) -> str:
         return ""
     of = f"{status.cores.registered} of {status.cores.desired}"
     state = "" if status.state_partitions is None else f", {status.state_partitions} of state"
-    executors, partitions = number(status.executors), number(status.partitions)
-    return f"{of}, {executors} executors, {partitions} partitions{state}"
+    in_driver = status.executors == 0 and status.cores.registered > 0
+    where = "in the driver's pod" if in_driver else f"{number(status.executors)} executors"
+    return f"{of}, {where}, {number(status.partitions)} partitions{state}"
 
 
 def _restarts(stream: StreamFacts) -> str:

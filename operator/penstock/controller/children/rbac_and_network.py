@@ -30,13 +30,15 @@ def role(desired: Revision) -> Manifest:
     the names of executors are not known before.
     """
     own_pod = naming.driver_pod_name(desired.name)
+    creates = ["create"] if desired.stream.spec.executor.mode != "InDriver" else []
     return {
         **build_object(kinds.ROLE, desired, naming.driver_name(desired.name)),
         "rules": [
             {
                 "apiGroups": [""],
                 "resources": ["pods"],
-                "verbs": ["get", "list", "watch", "create", "delete", "deletecollection"],
+                # Also without executors of its own: those of the pod before may still be there.
+                "verbs": ["get", "list", "watch", *creates, "delete", "deletecollection"],
             },
             {
                 "apiGroups": [""],
@@ -44,7 +46,7 @@ def role(desired: Revision) -> Manifest:
                 "resourceNames": [own_pod],
                 "verbs": ["patch"],
             },
-            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+            *({"apiGroups": [""], "resources": ["secrets"], "verbs": [it]} for it in creates),
             {
                 "apiGroups": [group_version.GROUP],
                 "resources": [group_version.PLURAL],

@@ -21,6 +21,7 @@ from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import MAX_MESSAGE_CHARACTERS
 from penstock.cluster.pods import DriverPod
 from penstock.contract.driver_report import NUMBERS, DriverReport
+from penstock.contract.sizing import may_run_in_driver
 from penstock.controller.children.revision import Revision
 from penstock.controller.situation import ObservedStream
 from penstock.controller.status.conditions import build_conditions, failed_conditions
@@ -241,8 +242,11 @@ def _effective(
         return before.effective
     if pod.spec_hash not in (None, desired.spec_hash):
         return before.effective
-    reported = {
+    reported: dict[str, object] = {
         "checkpoint_generation": _generation(before, pod.report),
         "checkpoint_location": pod.checkpoint_location or None,
     }
+    has_executors = pod.report is not None and pod.report.executors
+    if not has_executors and may_run_in_driver(desired.stream.spec):
+        reported["executor"] = None
     return desired.effective.model_copy(update=reported)

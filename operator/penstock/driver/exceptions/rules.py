@@ -357,6 +357,9 @@ LAST: tuple[Rule, ...] = (
     *(
         Rule(name, TASK_FAILED, in_task=True)
         for name in (
+            # The other side of a shuffle has gone. Netty throws these without a stack.
+            "io.netty.channel.unix.Errors$NativeIoException",
+            "java.nio.channels.ClosedChannelException",
             "java.sql.SQLException",
             "java.lang.InterruptedException",
             "java.util.concurrent.TimeoutException",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
-from penstock.driver.environment import Environment, LocalEnvironment
+from penstock.driver.environment import Environment
 from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
@@ -28,7 +28,7 @@ _WITHOUT_EXECUTORS = {"spark.executor.instances": "0"}
 
 
 class SparkApplication:
-    """One session after the other, each with its executors; on a laptop, with the JVM's cores.
+    """One session after the other, each with its executors, or with threads of the driver's JVM.
 
     It outlives a query that an edit replaces. Executors that write state mount the checkpoint, and
     may have to run on the driver's node. So they are asked for only once it is known whether the
@@ -49,8 +49,7 @@ class SparkApplication:
         self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
         self._writes: Any | None = None
         """The Java class that knows of failed writes; None on a laptop without Kafka."""
-        self._is_local = isinstance(environment, LocalEnvironment)
-        self._all_write_state = self._is_local or stream.spec.checkpoint.object_store is not None
+        self._in_object_store = stream.spec.checkpoint.object_store is not None
         self._cluster = ClusterPreparation(stream, environment, api)
         self._wanted: Size | None = None
         self.requested: Size | None = None
@@ -93,31 +92,39 @@ class SparkApplication:
         self.session = self.requested = self._write_state = None
         return True
 
-    def stop(self, end_query: Callable[[], bool] = lambda: False) -> None:
+    def stop(self, end_query: Callable[[], bool] = lambda: False) -> bool:
         """Stops the session, which releases the executors.
 
+        Returns whether all tasks of the driver's own JVM have ended.
         `end_query` is called while Spark still runs, and returns whether there was one. Tasks of
         async progress tracking may end only with the session.
         """
         up, self.session = self.session, None
+        in_driver = self.requested is not None and self.requested.in_driver
         self.requested = self._write_state = None
         if up is None:
-            return
+            return True
         with executors.without_stop_warnings(up.sparkContext):
             try:
-                if end_query():
+                if end_query() or in_driver:
                     executors.wait_until_idle(up.sparkContext)
             finally:
                 up.stop()
+        return not in_driver or executors.have_ended(self._jvm.gateway)
 
-    def end_query(self, end: Callable[[], None]) -> None:
-        """Ends the query for another one: its tasks have ended then, without a warning."""
+    def end_query(self, end: Callable[[], None]) -> bool:
+        """Ends the query for another one, without a warning.
+
+        Returns whether all tasks of the driver's own JVM have ended.
+        """
         if self.session is None:
             end()
-            return
+            return True
+        in_driver = self.requested is not None and self.requested.in_driver
         with executors.without_stop_warnings(self.session.sparkContext):
             end()
-            executors.wait_until_idle(self.session.sparkContext)
+            idle = executors.wait_until_idle(self.session.sparkContext)
+        return idle or not in_driver
 
     def set_log_level(self, level: str | None, registered: int) -> None:
         """Gives the driver and so many executors this level; None: that of the settings."""
@@ -130,9 +137,12 @@ class SparkApplication:
 
     def before_session(self, size: Size, *, keeps_state: bool | None) -> dict[str, str]:
         """The settings that its executors add to those of a session."""
-        self._cluster.finish()
+        self._cluster.finish(with_executors=not size.in_driver)
         self._wanted = size
-        if self._all_write_state:
+        if size.in_driver:
+            self.requested, self._write_state = size, True
+            return {}
+        if self._in_object_store:
             keeps_state = False
         # Spark reads the template when it starts, and again for each pod (Spark 4.2,
         # KubernetesClusterManager.createSchedulerBackend, KubernetesExecutorBuilder).
@@ -154,18 +164,22 @@ class SparkApplication:
     def planned(self, *, keeps_state: bool, state_tasks: int) -> None:
         """Tells whether the query keeps state, now that it is planned, and what that takes."""
         self.state_tasks = state_tasks
-        if not self._all_write_state and self._write_state not in (None, keeps_state):
+        if (self.requested is not None and self.requested.in_driver) or self._in_object_store:
+            return
+        if self._write_state not in (None, keeps_state):
             self.requested = None  # others are needed
 
     def request(self, size: Size, *, keeps_state: bool) -> bool:
         """Asks for so many executors in all. False: another session must start with them.
 
-        A local session has the cores that it started with, and one with executors that cannot write
-        the query's state keeps these.
+        One whose tasks run in the driver has the cores that it started with, and one with executors
+        that cannot write the query's state keeps these.
         """
         assert self.session is not None
-        keeps_state = keeps_state and not self._all_write_state
-        if self._is_local or self._write_state not in (None, keeps_state):
+        keeps_state = keeps_state and not self._in_object_store
+        if size.in_driver or self._write_state not in (None, keeps_state):
+            return False
+        if self.requested is not None and self.requested.in_driver:
             return False
         if self._write_state is None:
             self._cluster.write_template(keeps_state=keeps_state)
@@ -177,8 +191,8 @@ class SparkApplication:
         """Executors that are ready for tasks, and their cores."""
         if self.session is None or self.requested is None:
             return 0, 0
-        if self._is_local:
-            return self.requested.executors, self.requested.cores
+        if self.requested.in_driver:
+            return 0, self.requested.cores
         # Two calls into the JVM for each executor, so not at each look while all is well.
         now = time.monotonic()
         if not query_runs or now - self._counted_at >= _REGISTERED_SECONDS:
@@ -189,7 +203,7 @@ class SparkApplication:
 
     def killed_for_memory(self) -> Failure | None:
         """A warning about executors that were killed since the last call."""
-        if self.session is None or self.requested is None or self._is_local:
+        if self.session is None or self.requested is None or self.requested.in_driver:
             return None
         now = time.monotonic()
         if self._ready < self.requested.executors:

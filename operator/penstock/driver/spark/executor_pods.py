@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.rest_api import ApiError
+from penstock.contract.sizing import may_run_in_driver
 from penstock.driver.environment import Environment, PodEnvironment
 from penstock.driver.failures import API_SERVER_UNREACHABLE, DriverError, Failure
 from penstock.driver.kubernetes import rpc_secret
@@ -51,12 +52,19 @@ class ClusterPreparation:
         self._keeps_state: bool | None = None
         """Whether executors of the newest template write state; None before the first."""
         self._pool = concurrent.futures.ThreadPoolExecutor(1, "cluster")
-        self._started: concurrent.futures.Future[None] | None = self._pool.submit(self._prepare)
+        self._started: concurrent.futures.Future[None] | None = self._pool.submit(
+            self._prepare, with_executors=not may_run_in_driver(stream.spec)
+        )
 
-    def finish(self) -> None:
-        """Waits for the preparation, and raises its error. A further call prepares again."""
+    def finish(self, *, with_executors: bool) -> None:
+        """Waits for the preparation, and raises its error. A further call prepares again.
+
+        `with_executors`: whether there are to be new ones, which need a Secret.
+        """
         started, self._started = self._started, None
-        (started or self._pool.submit(self._prepare)).result()
+        if started is None or (with_executors and not self._rpc_secret):
+            started = self._pool.submit(self._prepare, with_executors=with_executors)
+        started.result()
 
     def write_template(self, *, keeps_state: bool) -> None:
         """Writes the template of the executors that are requested next, after `finish`."""
@@ -107,11 +115,12 @@ class ClusterPreparation:
             file, self._api, name, pod_name, self._pod_uid, self._suffix
         )
 
-    def _prepare(self) -> None:
+    def _prepare(self, *, with_executors: bool) -> None:
         if self._api is None or not isinstance(self._environment, PodEnvironment):
             return
         with api_errors():
-            self._prepare_secret()
+            if with_executors:
+                self._prepare_secret()
             removed = remove_executors(self._api, self._stream.metadata.name)
         if removed:
             log_event("executors of an earlier driver process were removed", pods=removed)

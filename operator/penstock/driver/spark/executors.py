@@ -14,6 +14,9 @@ from penstock.driver.jvm import EXIT_OUT_OF_MEMORY
 # So many looks in a row, 20 ms apart, must find no task.
 _EMPTY_LOOKS = 5
 _IDLE_SECONDS = 8.0
+# How Spark names the threads of tasks (Executor.TaskRunner, 4.3).
+_TASK_THREAD = "Executor task launch worker"
+_THREADS_SECONDS = 2.0
 # These loggers warn about the end of tasks whose query is stopped on purpose.
 _LOGGERS_OF_ENDING_TASKS = (
     "org.apache.spark.scheduler.TaskSetManager",
@@ -90,6 +93,23 @@ class MemoryKills:
         return None
 
 
+def have_ended(gateway: Any) -> bool:
+    """Whether no thread of a task is left of a session that was stopped in this JVM.
+
+    A task that does not look at its interrupt runs on. Idle threads end with the session
+    (Executor.stop, Spark 4.3).
+    """
+    deadline = time.monotonic() + _THREADS_SECONDS
+    while any(
+        str(thread.getName()).startswith(_TASK_THREAD)
+        for thread in gateway.jvm.java.lang.Thread.getAllStackTraces().keySet()
+    ):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
 def _remove_reason(summary: Any) -> str:
     reason = summary.removeReason()
     return "" if reason.isEmpty() else str(reason.get())
@@ -110,8 +130,8 @@ def without_stop_warnings(spark_context: Any) -> Iterator[None]:
             configurator.setLevel(name, level)
 
 
-def wait_until_idle(spark_context: Any) -> None:
-    """Waits up to eight seconds until the tasks of a stopped query have ended.
+def wait_until_idle(spark_context: Any) -> bool:
+    """Waits up to eight seconds until the tasks of a stopped query have ended; whether they have.
 
     Spark cancels them without waiting, and a session that stops before they end logs errors about
     results that nobody takes.
@@ -124,3 +144,4 @@ def wait_until_idle(spark_context: Any) -> None:
     while empty < _EMPTY_LOOKS and time.monotonic() < deadline:
         empty = empty + 1 if pool.schedulableQueue().isEmpty() else 0
         time.sleep(0.02)
+    return empty >= _EMPTY_LOOKS

@@ -22,6 +22,7 @@ from penstock.contract.sizing import (
     driver_memory,
     executor_cpu,
     executor_memory,
+    task_memory,
 )
 from penstock.driver.checkpoint.storage.object_store import hadoop_settings
 from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
@@ -34,6 +35,7 @@ SCRATCH = Path("/tmp/penstock")  # noqa: S108  the only writable folder of the c
 EXECUTOR_TEMPLATE = SCRATCH / "executor.yaml"
 RPC_SECRET_FILE = SCRATCH / "rpc" / naming.RPC_KEY
 
+_LOOPBACK = "127.0.0.1"
 ADAPTIVE = "spark.sql.adaptive.enabled"
 _JARS = "spark.jars"
 
@@ -100,11 +102,11 @@ _IN_OBJECT_STORE = {
     **_STATE,
 }
 
-# The user's sparkConf overrides these too. They find an executor that is frozen, or cut off from
-# the network, within ten to twelve seconds. Spark's own values take two to three minutes, and ten
-# until the executor itself gives up. What both sides do with them is in HeartbeatReceiver and
-# Executor.reportHeartBeat. A pause of the garbage collector is shorter.
-_DEFAULTS_ON_KUBERNETES = {
+# Where executors are pods. The user's sparkConf overrides these too. They find an executor that is
+# frozen, or cut off from the network, within ten to twelve seconds. Spark's own values take two to
+# three minutes, and ten until the executor itself gives up. What both sides do with them is in
+# HeartbeatReceiver and Executor.reportHeartBeat. A pause of the garbage collector is shorter.
+_DEFAULTS_WITH_EXECUTORS = {
     # The driver: five heartbeats are missing, looked for every two seconds.
     "spark.storage.blockManagerHeartbeatTimeoutMs": "10s",
     "spark.network.timeoutInterval": "2s",
@@ -134,12 +136,16 @@ _FORCED = {
     "spark.sql.streaming.noDataProgressEventInterval": "10s",
 }
 
+# How often a task is tried. Where tasks run in the driver, the master has the number.
+_MAX_FAILURES = "spark.task.maxFailures"
+_TASK_TRIES = "4"  # Spark's default
+
 _FORCED_IN_MODE = {
     Mode.CONTINUOUS: {
         # With the default of 4, the scheduler retries a lost task, and a continuous reader refuses
         # the retry (ContinuousTaskRetryException). That hides the cause and takes longer
         # (measured). In the other modes the retry is what saves the batch.
-        "spark.task.maxFailures": "1",
+        _MAX_FAILURES: "1",
     },
     Mode.REAL_TIME: {
         # The sort would wait for all rows of a batch, so Spark refuses a shuffle with it.
@@ -152,7 +158,7 @@ _FORCED_IN_MODE = {
     },
 }
 
-_FORCED_ON_KUBERNETES = {
+_FORCED_WITH_EXECUTORS = {
     "spark.submit.deployMode": "client",
     "spark.driver.port": str(naming.DRIVER_PORT),
     "spark.driver.blockManager.port": str(naming.BLOCK_MANAGER_PORT),
@@ -174,7 +180,6 @@ _FORCED_ON_KUBERNETES = {
     "spark.kubernetes.executor.podTemplateContainerName": "executor",
     # All executors at once instead of five per second.
     "spark.kubernetes.allocation.batch.size": "100",
-    "spark.sql.warehouse.dir": str(SCRATCH / "warehouse"),
     # Only pods that can read the Secret can talk to the driver and to the executors, and nobody
     # else can read what they say.
     "spark.authenticate": "true",
@@ -187,23 +192,19 @@ _FORCED_ON_KUBERNETES = {
 
 
 def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -> dict[str, str]:
-    """Spark's configuration for this stream, environment and number of executors.
-
-    `spark.driver.bindAddress` is not set in the pod, because executors would connect to it
-    (measured with 0.0.0.0). Without it, Spark binds to `spark.driver.host`, the pod's address.
-    """
+    """Spark's configuration for this stream, environment and number of executors."""
     spec = stream.spec
     shuffle = {SHUFFLE_PARTITIONS: _shuffle_partitions(spec, size)}
     # Spark uses it for stateless micro-batches (4.2). For all others it turns it off itself, with
     # a warning at each start.
     adaptive = {ADAPTIVE: str(not spec.trigger.mode.has_long_running_tasks).lower()}
-    in_pods = {} if isinstance(environment, LocalEnvironment) else _DEFAULTS_ON_KUBERNETES
+    with_executors = {} if size.in_driver else _DEFAULTS_WITH_EXECUTORS
     defaults = {
         **_DEFAULTS,
         **adaptive,
-        **in_pods,
+        **with_executors,
         **shuffle,
-        **_state_store(spec),
+        **_state_store(spec, size),
         _CONSUMERS: str(_consumers(spec, size)),
     }
     conf = {**defaults, **spec.spark_conf, **_FORCED}
@@ -223,22 +224,26 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
         conf |= _IN_OBJECT_STORE | {f"spark.hadoop.{name}": it for name, it in settings.items()}
     conf["spark.app.name"] = stream.metadata.name
     conf["spark.driver.memory"] = f"{driver_memory(spec).heap}m"
-    if isinstance(environment, LocalEnvironment):
-        return conf | _local(environment, size)
-    return conf | _FORCED_ON_KUBERNETES | _on_kubernetes(stream, environment, size)
+    local = isinstance(environment, LocalEnvironment)
+    scratch = environment.checkpoint if local else SCRATCH
+    conf["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
+    if size.in_driver:
+        tries = conf.get(_MAX_FAILURES, _TASK_TRIES)
+        return conf | _in_driver(environment.address if local else _LOOPBACK, size, tries)
+    assert isinstance(environment, PodEnvironment)
+    return conf | _FORCED_WITH_EXECUTORS | _with_executors(stream, environment, size)
 
 
 def _consumers(spec: StreamSpec, size: Size) -> int:
-    room = executor_memory(spec).heap // _HEAP_OF_CONSUMER
+    room = task_memory(spec, size).heap // _HEAP_OF_CONSUMER
     return max(_LEAST_CONSUMERS, min(size.partitions, room))
 
 
-def _state_store(spec: StreamSpec) -> dict[str, str]:
+def _state_store(spec: StreamSpec, size: Size) -> dict[str, str]:
+    beside_heap = task_memory(spec, size).overhead
     return _STATE | {
         f"{_STATE_STORE}.rocksdb.boundedMemoryUsage": "true",
-        f"{_STATE_STORE}.rocksdb.maxMemoryUsageMB": str(
-            executor_memory(spec).overhead // _STATE_SHARE
-        ),
+        f"{_STATE_STORE}.rocksdb.maxMemoryUsageMB": str(beside_heap // _STATE_SHARE),
     }
 
 
@@ -249,19 +254,22 @@ def _observability(settings: Observability) -> dict[str, str]:
     return conf
 
 
-def _local(environment: LocalEnvironment, size: Size) -> dict[str, str]:
+def _in_driver(address: str, size: Size, tries: str) -> dict[str, str]:
     return {
-        # local[N] means N task slots, whatever number of cores the machine has.
-        "spark.master": f"local[{size.cores}]",
-        "spark.driver.host": environment.address,
-        "spark.driver.bindAddress": environment.address,
-        "spark.sql.warehouse.dir": str(environment.checkpoint / "warehouse"),
+        # So many task slots, whatever number of cores the machine has.
+        "spark.master": f"local[{size.cores},{tries}]",
+        "spark.driver.host": address,
+        "spark.driver.bindAddress": address,
     }
 
 
-def _on_kubernetes(
+def _with_executors(
     stream: ContinuousStream, environment: PodEnvironment, size: Size
 ) -> dict[str, str]:
+    """No `spark.driver.bindAddress`, because executors would connect to it (measured with 0.0.0.0).
+
+    Without it, Spark binds to `spark.driver.host`, the pod's address.
+    """
     spec, name, address = stream.spec, stream.metadata.name, environment.address
     memory, cpu = executor_memory(spec), executor_cpu(spec)
     java_options = [*COMMON_OPTIONS, *map(_quoted, spec.executor.java_options)]

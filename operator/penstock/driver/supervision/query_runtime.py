@@ -21,6 +21,8 @@ from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
 from penstock.driver.failures import (
     DEAD_LETTER,
+    QUERY_NOT_STOPPED,
+    DriverError,
     Failure,
 )
 from penstock.driver.kafka import held_records
@@ -59,6 +61,7 @@ class QueryRuntime:
 
     def __init__(self, stream: ContinuousStream, context: DriverContext) -> None:
         environment, jvm = context.environment, context.jvm
+        stream = environment.adapted(stream)
         self._stream = stream
         self._mode = stream.spec.trigger.mode
         self.context = context
@@ -440,11 +443,14 @@ class QueryRuntime:
             self._batches.keep(running)
 
     def end_query(self) -> None:
-        """Stops the query for another one: its tasks have ended then, without a warning."""
+        """Stops the query for another one: its tasks have ended then, without a warning.
+
+        Raises DriverError if tasks of the driver's own JVM do not end, which only its end stops.
+        """
         if self._query is None:
             self.stop_query()
-        else:
-            self._application.end_query(self.stop_query)
+        elif not self._application.end_query(self.stop_query):
+            raise _tasks_not_stopped()
 
     def wait_for_commit(self, seconds: float) -> None:
         """Waits for the query's next commit: records written after it are written again later. A
@@ -464,26 +470,44 @@ class QueryRuntime:
                 return
             time.sleep(0.005)
 
-    def stop_session(self) -> None:
-        """Stops the query and the session, which releases the executors."""
+    def stop_session(self) -> bool:
+        """Stops the query and the session, which releases the executors.
+
+        Returns whether all tasks of the driver's own JVM have ended.
+        """
         running = self._query is not None
 
         def end_query() -> bool:
             self.stop_query()
             return running
 
-        self._application.stop(end_query)
+        ended = self._application.stop(end_query)
         self._query, self._is_planned = None, False
+        return ended
 
     def forget_partitions_and_stop(self) -> None:
-        """Stops the session. The next start discovers the partitions again."""
+        """Stops the session. The next start discovers the partitions again.
+
+        Raises DriverError if tasks of the driver's own JVM do not end, which only its end stops.
+        """
         self._source.reset()
-        self.stop_session()
+        if not self.stop_session():
+            raise _tasks_not_stopped()
 
     def close(self) -> None:
         """Ends what runs beside the query."""
         self._group.close()
         self._source.close()
+
+
+def _tasks_not_stopped() -> DriverError:
+    return DriverError(
+        Failure(
+            QUERY_NOT_STOPPED,
+            "A task of the query does not end, and only the end of its JVM stops it: the driver's "
+            "process starts anew. A function that computes for ever is the most frequent reason.",
+        )
+    )
 
 
 def _wall_clock() -> float:

@@ -20,12 +20,13 @@ import pytest
 import yaml
 
 from penstock import cli
+from penstock.api.v1alpha1.driver_and_executor import Executor
 from penstock.command_line import CommandError
 from penstock.driver import main
 from penstock.driver.environment import LocalEnvironment
 from penstock.local import command
 from penstock.local.kafka import clients
-from penstock.local.manifest import require_files, without_cluster_limits
+from penstock.local.manifest import require_files, with_local_checkpoint
 from penstock.local.tools import jars, java
 from penstock.local.tools.class_archive import archive_for
 from penstock.local.view import progress
@@ -132,7 +133,7 @@ def test_other_resources_are_skipped_and_limits_of_a_cluster_ignored(
     monkeypatch.setattr(command, "run_driver", run_driver)
     assert cli.main(["run", "stream.yaml"]) == 0
     ((stream_, environment, workspace, kafka, *_),) = started
-    assert stream_.spec.executor.max_instances is None
+    assert environment.adapted(stream_).spec.executor == Executor(mode="InDriver")
     checkpoint = here / ".penstock" / "numbers" / "checkpoint"
     assert environment.checkpoint == workspace.checkpoint == checkpoint
     assert kafka is None
@@ -181,7 +182,7 @@ def test_a_run_takes_no_object_store(tmp_path: Path) -> None:
         for each in ("accessKeyId", "secretAccessKey")
     }
     checkpoint = {"objectStore": {"location": "s3a://bucket", **keys}, "generation": 0}
-    spec = without_cluster_limits(stream(checkpoint=checkpoint)).spec
+    spec = with_local_checkpoint(stream(checkpoint=checkpoint)).spec
     assert spec.checkpoint.object_store is None
     require_files(spec, tmp_path, tmp_path)
 

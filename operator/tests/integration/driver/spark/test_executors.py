@@ -7,7 +7,6 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -21,11 +20,10 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster import kinds
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.contract.naming import stream_labels
-from penstock.driver.environment import PodEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from testkit.driver.fake_kubelet import Kubelet
+from testkit.driver.fake_kubelet import POD_IP, POLLING, Kubelet, driver_pod
 from testkit.driver.hosts_file import HostsFile
 from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.driver.metric_samples import numbers
@@ -35,23 +33,6 @@ from testkit.streams.streams import MICRO_BATCH, kafka_to_kafka, stream
 from testkit.wait import wait_for
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def kubelet(class_path: str, tmp_path: Path) -> Iterator[Kubelet]:
-    one = Kubelet(class_path, tmp_path)
-    one.add("numbers-driver-0", {"app": "driver"})
-    yield one
-    one.close()
-
-
-POD_IP = "127.0.0.2"
-
-# Polls instead of watches: the fake API server has no watch.
-POLLING = {
-    "spark.kubernetes.executor.enableApiWatcher": "false",
-    "spark.kubernetes.executor.apiPollingInterval": "1s",
-}
 
 
 # Spark splits the memory into heap and overhead, and requests their sum.
@@ -70,14 +51,6 @@ def amounts(resources: dict[str, Any]) -> dict[tuple[str, str], Decimal]:
         for kind, quantities in resources.items()
         for name, each in quantities.items()
     }
-
-
-def pod(kubelet: Kubelet, folder: Path) -> PodEnvironment:
-    """The driver pod, whose address is not loopback's own."""
-    return PodEnvironment(
-        "numbers-driver-0", POD_IP, "payments", "hash",
-        checkpoint=folder / "checkpoint", api_server=kubelet.url,
-    )  # fmt: skip
 
 
 @pytest.mark.proves(15, "failures.md#there-are-fewer-cores-than-partitions")
@@ -102,7 +75,7 @@ def test_a_missing_core_is_reported_and_waited_for(
             observability={"ui": True, "eventLog": events.as_uri()},
         ),
         jvm,
-        pod(kubelet, tmp_path),
+        driver_pod(kubelet, tmp_path),
         api=api,
     ) as driver:
         report = driver.wait("one of two cores", lambda report: report.registered_cores == 1)
@@ -137,7 +110,9 @@ def test_the_smallest_executor_runs(
         "javaOptions": ["-XX:+UseSerialGC"],
     }
     flow = number_flow(topics, source, sink, sparkConf=POLLING, executor=least)
-    with running(flow, jvm, pod(kubelet, tmp_path), api=Api(kubelet.url, "payments")) as driver:
+    with running(
+        flow, jvm, driver_pod(kubelet, tmp_path), api=Api(kubelet.url, "payments")
+    ) as driver:
         topics.wait_received(sink, range(100))
         driver.wait_ready()
         assert len(kubelet.made) == 1
@@ -167,7 +142,7 @@ def test_executors_are_waited_for_lost_added_and_released(
     with running(
         number_flow(topics, source, sink, sparkConf=POLLING, executor=SMALL),
         jvm,
-        pod(kubelet, tmp_path),
+        driver_pod(kubelet, tmp_path),
         api=Api(kubelet.url, "payments"),
     ) as driver:
         # Without cores nothing starts, and the state shows it.
@@ -254,7 +229,7 @@ def test_a_long_batch_has_handled_what_it_has_passed_on(
         trigger = {"realTime": {"batchDuration": duration}}
         return number_flow(topics, source, sink, trigger, sparkConf=POLLING, executor=SMALL)
 
-    where, api = pod(kubelet, tmp_path), Api(kubelet.url, "payments")
+    where, api = driver_pod(kubelet, tmp_path), Api(kubelet.url, "payments")
     with running(flow("5s"), jvm, where, api=api) as driver:
         driver.wait_committed(100)
     with running(flow("10m"), jvm, where, api=api) as driver:
@@ -307,7 +282,12 @@ def test_an_executor_that_cannot_reach_the_broker_is_replaced(
     flow = stream(**kafka_to_kafka(topics.bootstrap_as(BROKER), source, sink), sparkConf=POLLING)
     policy = replace(RestartPolicy.from_spec(flow.spec), unread_patience=5.0)
     with running(
-        flow, jvm, pod(kubelet, tmp_path), policy, Api(kubelet.url, "payments"), sample_seconds=1.0
+        flow,
+        jvm,
+        driver_pod(kubelet, tmp_path),
+        policy,
+        Api(kubelet.url, "payments"),
+        sample_seconds=1.0,
     ) as driver:
         driver.wait_ready()
         began = time.monotonic()
@@ -336,7 +316,9 @@ def test_an_executor_without_heap_ends_and_says_so(
     large = f"IF({value} = '50', octet_length(repeat({value}, 350000000)), 0)"
     sql = f"SELECT key, {value} AS value FROM source WHERE {large} >= 0"
     flow = number_flow(topics, source, sink, sparkConf=POLLING, transform={"sql": sql})
-    with running(flow, jvm, pod(kubelet, tmp_path), api=Api(kubelet.url, "payments")) as driver:
+    with running(
+        flow, jvm, driver_pod(kubelet, tmp_path), api=Api(kubelet.url, "payments")
+    ) as driver:
         driver.wait_ready()
         topics.send(source, range(100))
         topics.wait_received(sink, range(100))
@@ -401,7 +383,7 @@ def test_the_plan_says_whether_executors_write_state(
         ONE_PARTITION, {"noop": {}}, trigger=trigger, transform=transform, sparkConf=POLLING,
         outputMode="update" if keeps_state else "append",
     )  # fmt: skip
-    pods, count = pod(kubelet, tmp_path), 0
+    pods, count = driver_pod(kubelet, tmp_path), 0
     for is_first in (True, False):
         with running(flow, jvm, pods, api=Api(kubelet.url, "payments")) as driver:
             driver.wait("a commit", lambda report: report.committed)
@@ -433,7 +415,9 @@ def test_a_job_of_the_plan_gets_an_executor(
         ONE_PARTITION, {"noop": {}}, trigger=MICRO_BATCH, transform=transform,
         sparkConf=POLLING, outputMode="update",
     )  # fmt: skip
-    with running(flow, jvm, pod(kubelet, tmp_path), api=Api(kubelet.url, "payments")) as driver:
+    with running(
+        flow, jvm, driver_pod(kubelet, tmp_path), api=Api(kubelet.url, "payments")
+    ) as driver:
         driver.wait("a commit", lambda report: report.committed)
         assert driver.last.last_failure is None
     assert changes(kubelet.made) == executors

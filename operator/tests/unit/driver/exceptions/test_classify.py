@@ -147,6 +147,12 @@ def kafka_error(name: str, parents: tuple[str, ...]) -> ExceptionInfo:
         ([ExceptionInfo(("java.lang.IllegalArgumentException", *RUNTIME), "rowsPerSecond: -1")],
          "OptionInvalid", True, False),
         ([WRAPPER, ABORTED], "TaskFailed", False, False),
+        # An executor was deleted to which a shuffle of real-time mode was connected.
+        (
+            [WRAPPER, ABORTED, ExceptionInfo(
+                ("io.netty.channel.unix.Errors$NativeIoException", *IO), "reset", in_task=True)],
+            "TaskFailed", False, False,
+        ),
         (
             [WRAPPER, ABORTED, ExceptionInfo(("x.KafkaIllegalStateException", *RUNTIME), "lost",
                                     "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE", "22000")],

@@ -101,7 +101,7 @@ def test_it_is_created_again_while_executors_are_missing(
     stream, api = streams.stream(), Recorder()
     environment = in_a_pod(stream)
     preparation = executor_pods.ClusterPreparation(stream, environment, api)
-    preparation.finish()
+    preparation.finish(with_executors=True)
     preparation.write_template(keeps_state=False)
     for _ in range(3):
         preparation.look_after(lacks_executors=False)

@@ -326,6 +326,13 @@ RING_1 = (
     Bad({"driver.memoryOverhead": "3Gi"}, "spec.driver", "lower the overhead"),
     Bad({"executor.resources.requests.memory": 863 * 2**20}, "spec.executor", "at least 480Mi"),
     Bad({"executor.memoryOverhead": 1}, "spec.executor.memoryOverhead", "for example 512Mi"),
+    Bad({"driver.memoryOverhead": "255Mi"}, "spec.driver", "must be at least 256Mi"),
+    Bad({"executor": {"mode": "InDriver", "cores": 1}}, "spec.executor", "set mode to Pods"),
+    Bad({"executor": {"mode": "driver"}}, "spec.executor.mode", "InDriver"),
+    Bad(
+        {"executor": {"mode": "InDriver"}, "sparkConf": {"spark.executor.pyspark.memory": "1g"}},
+        "spec", "remove spark.executor... and spark.kubernetes... from sparkConf",
+    ),
     Bad(
         {"driver.resources.requests.cpu": "half"}, "spec.driver.resources.requests.cpu",
         "for example 500m or 2",

@@ -381,6 +381,7 @@ def _of_the_pod() -> Walk:
         {"executor": {"cores": 3}},
         {"executor": {"maxInstances": 2}},
         {"executor": {"minInstances": 1}},
+        {"executor": {"mode": "Auto"}},
         {"observability": {"ui": True}},
         {"observability": {"eventLog": "file:///tmp"}},
         {"sparkConf": {"spark.sql.session.timeZone": "UTC"}},

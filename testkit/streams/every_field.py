@@ -161,6 +161,7 @@ WIDE: tuple[dict[str, Any], ...] = (
         "sink": {"noop": {}},
         "trigger": {"availableNow": {}},
         "ttlSecondsAfterFinished": 3600,
+        "executor": {"mode": "Auto"},
     },
     {
         "source": {"socket": {"host": "h", "port": 9999, "includeTimestamp": True}},

@@ -19,14 +19,24 @@ from penstock.api.reserved_spark_conf import OF_EXECUTORS
 from penstock.api.v1alpha1 import Source, StreamSpec
 from penstock.api.v1alpha1.driver_and_executor import (
     DRIVER_CPU,
+    DRIVER_MEMORY,
+    EXECUTOR_MEMORY,
     MOST_SLOTS_IN_DRIVER,
     MOST_SLOTS_IN_DRIVER_WITH_PYTHON,
+    ONE_POD_MEMORY,
     Driver,
     Executor,
+    ExecutorMode,
     memory_limit,
     memory_overhead,
     memory_request,
 )
+
+# Of the heap: the buffers of all producers together.
+_BUFFERS_SHARE = 4
+# In MiB for one: what holds some records of a megabyte, Kafka's limit, and Kafka's default.
+_LEAST_BUFFER = 4
+_KAFKAS_BUFFER = 32
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,8 @@ def size(partitions: int, spec: StreamSpec, state_tasks: int = 0) -> Size | TooF
     """
     executor = spec.executor
     slots = max(partitions, 1) + state_tasks
-    if may_run_in_driver(spec) and (executor.mode or slots <= most_slots_in_driver(spec)):
+    mode = executor_mode(spec)
+    if mode == "InDriver" or (mode == "Auto" and slots <= most_slots_in_driver(spec)):
         return Size(partitions, 0, slots, slots)
     needed = -(-slots // executor.cores)
     if executor.max_instances is not None and needed > executor.max_instances:
@@ -99,18 +110,23 @@ def size(partitions: int, spec: StreamSpec, state_tasks: int = 0) -> Size | TooF
     return Size(partitions, max(needed, executor.min_instances), executor.cores, slots)
 
 
-def may_run_in_driver(spec: StreamSpec) -> bool:
-    """Whether the tasks run in the driver's pod, at least while there are few of them."""
+def executor_mode(spec: StreamSpec) -> ExecutorMode:
+    """Where the tasks run, with the default applied."""
     if spec.executor.mode is not None:
-        return spec.executor.mode == "InDriver"
+        return spec.executor.mode
     asks_for_pods = spec.executor.describes_pods or any(
         re.search(OF_EXECUTORS, name) for name in spec.spark_conf
     )
-    return not asks_for_pods
+    return "Pods" if asks_for_pods else "Auto"
+
+
+def may_run_in_driver(spec: StreamSpec) -> bool:
+    """Whether the tasks run in the driver's pod, at least while there are few of them."""
+    return executor_mode(spec) != "Pods"
 
 
 def most_slots_in_driver(spec: StreamSpec) -> int:
-    """How many tasks run in the driver's pod before executors take them, if the spec leaves it."""
+    """How many tasks run in the driver's pod before executors take them, with mode Auto."""
     return MOST_SLOTS_IN_DRIVER_WITH_PYTHON if executors_run_python(spec) else MOST_SLOTS_IN_DRIVER
 
 
@@ -155,18 +171,31 @@ class Cpu:
 
 def driver_memory(spec: StreamSpec) -> Memory:
     """The memory of the driver's container, with the defaults applied."""
-    return _memory(spec.driver, memory_overhead(spec.driver))
+    driver, in_driver = spec.driver, may_run_in_driver(spec)
+    python = in_driver and executors_run_python(spec)
+    is_small = in_driver and not python and driver.memory_overhead is None
+    default = ONE_POD_MEMORY if is_small else DRIVER_MEMORY
+    return _memory(driver, memory_overhead(driver, python=python), default)
 
 
 def executor_memory(spec: StreamSpec) -> Memory:
     """The memory of one executor's container, with the defaults applied."""
     overhead = memory_overhead(spec.executor, python=executors_run_python(spec))
-    return _memory(spec.executor, overhead)
+    return _memory(spec.executor, overhead, EXECUTOR_MEMORY)
 
 
 def task_memory(spec: StreamSpec, size: Size) -> Memory:
     """The memory of a container in which tasks run."""
     return driver_memory(spec) if size.in_driver else executor_memory(spec)
+
+
+def producer_buffer(spec: StreamSpec, size: Size) -> int:
+    """Bytes of the heap for what a task's own producer has not sent yet (buffer.memory).
+
+    A broker that is slow fills those of all tasks, by Kafka's default with 32 MiB for each.
+    """
+    share = task_memory(spec, size).heap // _BUFFERS_SHARE // size.cores_per_executor
+    return min(max(share, _LEAST_BUFFER), _KAFKAS_BUFFER) << 20
 
 
 def executors_run_python(spec: StreamSpec) -> bool:
@@ -188,10 +217,10 @@ def executor_cpu(spec: StreamSpec) -> Cpu:
     return _cpu(spec.executor, str(spec.executor.cores))
 
 
-def _memory(pod: Driver | Executor, overhead: Decimal) -> Memory:
-    limit = mebibytes(memory_limit(pod))
-    heap = mebibytes(memory_limit(pod) - overhead)
-    return Memory(mebibytes(memory_request(pod)), limit, limit - heap, heap)
+def _memory(pod: Driver | Executor, overhead: Decimal, default: str) -> Memory:
+    in_bytes = memory_limit(pod, default)
+    limit, heap = mebibytes(in_bytes), mebibytes(in_bytes - overhead)
+    return Memory(mebibytes(memory_request(pod, default)), limit, limit - heap, heap)
 
 
 def _cpu(pod: Driver | Executor, default: str) -> Cpu:

@@ -52,12 +52,17 @@ class StreamDefaults:
         >>> defaults.under({"spec": {"sparkConf": {"b": "2"}}})
         {'spec': {'sparkConf': {'a': '1', 'b': '2'}}}
 
-        A default that excludes what the stream sets gives way to it.
+        A default that excludes what the stream sets gives way to it. What it says of executors does
+        not ask for any.
         """
         if not isinstance(stream.get("spec"), Mapping):
             return dict(stream)
         own = stream["spec"]
-        return {**stream, "spec": _under(_without_excluded(self.spec, own), own)}
+        defaults = _without_excluded(self.spec, own)
+        if not _asks_for_executors(own) and _asks_for_executors(defaults):
+            executor = {"mode": "Auto", **_fields(defaults, "executor")}
+            defaults = {**defaults, "executor": executor}
+        return {**stream, "spec": _under(defaults, own)}
 
     @property
     def object_store(self) -> Mapping[str, Any] | None:
@@ -112,7 +117,7 @@ def _without_excluded(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> Ma
     if executor.get("mode") == "InDriver":
         no_executor.update(_fields(defaults, "executor"))
         no_conf.update(name for name in _fields(defaults, "sparkConf") if _is_of_executors(name))
-    elif executor or any(map(_is_of_executors, _fields(own, "sparkConf"))):
+    elif _fields(defaults, "executor").get("mode") == "InDriver" and _asks_for_executors(own):
         no_executor.add("mode")
     return {
         **defaults,
@@ -120,6 +125,10 @@ def _without_excluded(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> Ma
         **_left(defaults, "checkpoint", no_checkpoint),
         **_left(defaults, "sparkConf", no_conf),
     }
+
+
+def _asks_for_executors(spec: Mapping[str, Any]) -> bool:
+    return bool(_fields(spec, "executor")) or any(map(_is_of_executors, _fields(spec, "sparkConf")))
 
 
 def _is_of_executors(conf: str) -> bool:

@@ -25,13 +25,20 @@ from penstock.api.v1alpha1.base import ByteQuantity, CpuQuantity, Option, SpecOb
 
 DRIVER_CPU = "500m"
 DRIVER_MEMORY = "1536Mi"
+# Of a driver that may run the tasks itself: a stream of 16 partitions with state takes 650 MiB
+# (docs/capacity.md). Other drivers may have to plan for a thousand partitions.
+ONE_POD_MEMORY = "1Gi"
 DRIVER_OVERHEAD = "512Mi"
+# Beside the heap, a driver's JVM and its Python take 230 MiB once all classes are loaded.
+DRIVER_LEAST_OVERHEAD = "256Mi"
 EXECUTOR_MEMORY = "1408Mi"
 EXECUTOR_LEAST_OVERHEAD = "384Mi"
 # Spark's factor on Kubernetes is 0.1 of the heap, and 0.4 where Python runs beside the JVM
 # (spark.kubernetes.memoryOverheadFactor). As parts of the container's memory, the first rounded up:
 _OVERHEAD = Decimal("0.1")
 _OVERHEAD_WITH_PYTHON = Decimal("0.4") / Decimal("1.4")
+# Four tasks in Python take 370 MiB beside the driver's own 230, without what they import.
+_DRIVER_OVERHEAD_WITH_PYTHON = Decimal(2) / Decimal(3)
 
 # Spark wants Runtime.maxMemory to be 1.5 times the 300 MiB that it reserves (UnifiedMemoryManager):
 # with less the driver does not start, and executors fail, one after another. The serial collector,
@@ -49,6 +56,7 @@ _SMALL_HEAP = (
 
 _REQUEST, _LIMIT = "resources.requests.memory", "resources.limits.memory"
 
+ExecutorMode = Literal["Auto", "InDriver", "Pods"]
 JavaOptions = Annotated[list[Option], Field(max_length=64)]
 
 
@@ -109,27 +117,35 @@ class Resources(SpecObject):
     )
 
 
-def memory_request(pod: Driver | Executor) -> Decimal:
+def memory_request(pod: Driver | Executor, default: str = "") -> Decimal:
     """The container's memory request in bytes; by default its limit."""
     given = pod.resources
-    return quantities.in_bytes(given.requests.memory or given.limits.memory or _default_memory(pod))
+    set_by_user = given.requests.memory or given.limits.memory
+    return quantities.in_bytes(set_by_user or default or _default_memory(pod))
 
 
-def memory_limit(pod: Driver | Executor) -> Decimal:
+def memory_limit(pod: Driver | Executor, default: str = "") -> Decimal:
     """The container's memory limit in bytes; by default its request."""
     given = pod.resources
-    return quantities.in_bytes(given.limits.memory or given.requests.memory or _default_memory(pod))
+    set_by_user = given.limits.memory or given.requests.memory
+    return quantities.in_bytes(set_by_user or default or _default_memory(pod))
 
 
 def memory_overhead(pod: Driver | Executor, *, python: bool = False) -> Decimal:
     """The part of the memory that is not the JVM's heap, in bytes.
 
-    `python`: an executor runs Python, one process for each task.
+    `python`: its tasks run Python, one process for each.
     """
     if pod.memory_overhead is not None:
         return quantities.in_bytes(pod.memory_overhead)
+    limit = memory_limit(pod)
+    if isinstance(pod, Driver):
+        least = quantities.in_bytes(DRIVER_OVERHEAD)
+        beside_least_heap = limit - quantities.in_bytes(LEAST_HEAP)
+        part = min(limit * _DRIVER_OVERHEAD_WITH_PYTHON, beside_least_heap) if python else 0
+        return max(least, Decimal(part))
     part = _OVERHEAD_WITH_PYTHON if python else _OVERHEAD
-    return max(quantities.in_bytes(EXECUTOR_LEAST_OVERHEAD), memory_limit(pod) * part)
+    return max(quantities.in_bytes(EXECUTOR_LEAST_OVERHEAD), limit * part)
 
 
 def _default_memory(pod: Driver | Executor) -> str:
@@ -195,25 +211,46 @@ JAVA_OPTIONS: Any = Field(
 )
 
 
+_OVERHEAD_IS_ENOUGH = ValidationRule(
+    ~is_set("memoryOverhead")
+    | Predicate(
+        "!isQuantity(string(self.memoryOverhead)) || "
+        "quantity(string(self.memoryOverhead))"
+        f".compareTo(quantity({cel_string(DRIVER_LEAST_OVERHEAD)})) >= 0",
+        lambda driver: memory_overhead(driver) >= quantities.in_bytes(DRIVER_LEAST_OVERHEAD),
+    ),
+    f"memoryOverhead must be at least {DRIVER_LEAST_OVERHEAD}, because JVM and Python need it "
+    "beside the heap: raise it, and the memory",
+)
+
+
 class Driver(SpecObject):
     """The driver's pod. It plans and coordinates, and runs the tasks if there are no executors."""
 
-    rules = (HEAP_IS_DERIVED, _heap_is_enough(DRIVER_MEMORY, DRIVER_OVERHEAD))
+    rules = (
+        HEAP_IS_DERIVED,
+        _heap_is_enough(DRIVER_MEMORY, DRIVER_OVERHEAD),
+        _OVERHEAD_IS_ENOUGH,
+    )
     resources: Resources = Field(
         Resources(),
         description=(
             f"CPU and memory of the container. The CPU request defaults to {DRIVER_CPU}, or to the "
             "CPU limit if that is lower. There is no CPU limit by default. The memory request "
             "defaults to the memory limit, and the limit to the request. Default of both: "
-            f"{DRIVER_MEMORY}. Other resources belong in `podTemplate`."
+            f"{DRIVER_MEMORY}, and {ONE_POD_MEMORY} if the tasks may run in the driver's pod, none "
+            "of them in Python, and `memoryOverhead` is not set. Other resources belong in "
+            "`podTemplate`."
         ),
         examples=[{"requests": {"cpu": "500m", "memory": "2Gi"}}],
     )
-    memory_overhead: ByteQuantity = Field(
-        DRIVER_OVERHEAD,
+    memory_overhead: ByteQuantity | None = Field(
+        None,
         description=(
             "The part of the memory limit for everything but the JVM's heap, such as the JVM "
-            f"itself and Python. The heap is the rest. Default: {DRIVER_OVERHEAD}."
+            f"itself, Python and state. The heap is the rest. At least {DRIVER_LEAST_OVERHEAD}. "
+            f"Default: {DRIVER_OVERHEAD}; if tasks in Python may run in the driver's pod, two "
+            "thirds of the memory."
         ),
     )
     java_options: JavaOptions = JAVA_OPTIONS
@@ -258,15 +295,15 @@ class Executor(SpecObject):
             "minInstances cannot be above maxInstances",
         ),
     )
-    mode: Literal["InDriver", "Pods"] | None = Field(
+    mode: ExecutorMode | None = Field(
         None,
         description=(
             "InDriver: the tasks run in the driver's pod, which is the only one then, and the "
             "other fields of `executor` are not allowed. Pods: they run in pods of their own. "
-            "Default: InDriver, as long as the query has at most "
-            f"{MOST_SLOTS_IN_DRIVER} tasks at once ({MOST_SLOTS_IN_DRIVER_WITH_PYTHON} in Python) "
-            "and neither another field of `executor` nor a setting of executors in `sparkConf` is "
-            "set; else Pods."
+            "Auto: in the driver's pod as long as the query has at most "
+            f"{MOST_SLOTS_IN_DRIVER} tasks at once ({MOST_SLOTS_IN_DRIVER_WITH_PYTHON} in Python), "
+            "else in pods. Default: Pods if the stream sets another field of `executor`, or "
+            "executors' settings in `sparkConf`; else Auto."
         ),
     )
     cores: int = Field(

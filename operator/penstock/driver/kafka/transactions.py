@@ -30,6 +30,8 @@ from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 from penstock.driver.kafka.offsets import Offsets
 
 DEFAULT_INTERVAL = "100ms"
+_BUFFER = "kafka.buffer.memory"
+_LARGEST_REQUEST = "kafka.max.request.size"
 _TIMEOUT = "kafka.transaction.timeout.ms"
 # Kafka's own, for how long a transaction may be open (transaction.timeout.ms).
 _SHORTEST_TIMEOUT_MS = 60_000
@@ -66,10 +68,17 @@ class TransactionNames:
 
 
 def sink_options(
-    spec: StreamSpec, names: TransactionNames, longest_ms: int = DEFAULT_LONGEST_MS
+    spec: StreamSpec, names: TransactionNames, longest_ms: int = DEFAULT_LONGEST_MS, buffer: int = 0
 ) -> dict[str, str]:
-    """What the data source and its producers are told; `longest_ms`: TransactionCheck's."""
+    """What the data source and its producers are told; `longest_ms`: TransactionCheck's.
+
+    `buffer`: bytes for each task's producer, or 0 for Kafka's default. The largest record that the
+    user allows fits in.
+    """
     assert spec.sink.kafka is not None
+    largest = spec.sink.kafka.options.get(_LARGEST_REQUEST, "")
+    if largest.isdecimal() and int(largest) > buffer // 2:
+        buffer = 0
     interval = milliseconds(spec.sink.kafka.transaction_interval or DEFAULT_INTERVAL)
     timeout = longest_ms  # for a batch, whose length is not known
     if spec.trigger.mode.has_long_running_tasks:
@@ -77,6 +86,7 @@ def sink_options(
         epoch = milliseconds(spec.trigger.interval)
         timeout = min(epoch + _SHORTEST_TIMEOUT_MS, longest_ms)
     return {
+        **({_BUFFER: str(buffer)} if buffer else {}),
         _TIMEOUT: str(timeout),
         "transactionalIdPrefix": names.id_prefix,
         "transactionGroup": names.group,

@@ -369,13 +369,15 @@ def start(
     location: str,
     names: TransactionNames | None = None,
     longest_transaction_ms: int = transactions.DEFAULT_LONGEST_MS,
+    producer_buffer: int = 0,
     *,
     one_batch: bool = False,
 ) -> StreamingQuery:
     """Starts the query; with `names` it writes exactly once, and with `one_batch` it ends after the
     next batch, and has planned no other then.
 
-    `longest_transaction_ms`: how long the brokers leave a transaction open.
+    `longest_transaction_ms`: how long the brokers leave a transaction open. `producer_buffer`: how
+    many bytes a transaction's producer holds that are not sent; 0 for Kafka's default.
 
     Later failures are in the query's own exception.
     """
@@ -388,7 +390,8 @@ def start(
         # KafkaStreamWrite.java makes.
         frame.sparkSession.conf.set(_ALLOWLIST_CHECK, "false")
     if names is not None:
-        options = {**transactions.sink_options(spec, names, longest_transaction_ms), **options}
+        ours = transactions.sink_options(spec, names, longest_transaction_ms, producer_buffer)
+        options = {**ours, **options}
     writer = frame.writeStream.format(_format(frame.sparkSession, named))
     if spec.sink.custom is not None and spec.sink.custom.partition_by:
         writer = writer.partitionBy(*spec.sink.custom.partition_by)  # memory refuses an empty list

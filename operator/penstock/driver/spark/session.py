@@ -40,7 +40,8 @@ ADAPTIVE = "spark.sql.adaptive.enabled"
 _JARS = "spark.jars"
 
 # Partitions of state at least, in micro-batches: no more cores can work on it, and another number
-# costs a pause. What each costs is in docs/capacity.md.
+# costs a pause. In the driver, whose slots are threads, so many. What each costs is in
+# docs/capacity.md.
 MIN_STATE_PARTITIONS = 4
 
 # What driver/log4j2.properties says.
@@ -388,7 +389,8 @@ def _shuffle_partitions(spec: StreamSpec, size: Size) -> str:
         return str(spec.checkpoint.state_partitions)
     if spec.trigger.mode is Mode.REAL_TIME:  # each is a task that keeps its core
         return str(max(2, min(size.partitions, MIN_STATE_PARTITIONS)))
-    return str(max(size.cores, MIN_STATE_PARTITIONS if execution_of(spec).in_batches else 1))
+    least = MIN_STATE_PARTITIONS if execution_of(spec).in_batches else 1
+    return str(least if size.in_driver else max(size.cores, least))
 
 
 def submit_arguments(spec: StreamSpec, scratch: Path) -> list[str]:

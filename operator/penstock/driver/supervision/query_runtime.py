@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.contract.sizing import Size
+from penstock.contract.sizing import Size, producer_buffer
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
@@ -388,6 +388,7 @@ class QueryRuntime:
             self._checkpoint.files.location,
             prepared.names,
             prepared.longest_transaction_ms,
+            producer_buffer(self._stream.spec, self._chosen().size),
             one_batch=plan.runs_one_batch,
         )
 

@@ -15,6 +15,7 @@ from penstock.contract.sizing import (
     driver_memory,
     executor_cpu,
     executor_memory,
+    producer_buffer,
     size,
 )
 from testkit.streams.streams import spec
@@ -51,7 +52,7 @@ def test_a_maximum_is_respected_or_reported(partitions: int, cores: int, most: i
 @pytest.mark.parametrize(
     ("driver", "expected"),
     [
-        ({}, Memory(1536, 1536, 512, 1024)),
+        ({}, Memory(1024, 1024, 512, 512)),
         ({"resources": {"limits": {"memory": "2Gi"}}}, Memory(2048, 2048, 512, 1536)),
         ({"resources": {"requests": {"memory": "2Gi"}}}, Memory(2048, 2048, 512, 1536)),
         (
@@ -83,6 +84,73 @@ def test_an_executors_overhead_is_a_tenth_of_its_memory_and_at_least_384_mebibyt
 ) -> None:
     """Spark's own factor and minimum, as a part of the container's memory."""
     assert executor_memory(spec(executor=executor)) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"executor": {"mode": "Pods"}}, Memory(1536, 1536, 512, 1024)),
+        ({"executor": {"cores": 1}}, Memory(1536, 1536, 512, 1024)),
+        ({"executor": {"mode": "Auto", "cores": 2}}, Memory(1024, 1024, 512, 512)),
+        ({"executor": {"mode": "InDriver"}}, Memory(1024, 1024, 512, 512)),
+        # As the API server's rule about the heap has it.
+        ({"driver": {"memoryOverhead": "600Mi"}}, Memory(1536, 1536, 600, 936)),
+        ({"transform": {"python": {"function": "m:f"}}}, Memory(1536, 1536, 1024, 512)),
+        (
+            {
+                "transform": {"python": {"function": "m:f"}},
+                "driver": {"resources": {"requests": {"memory": "1Gi"}}},
+            },
+            Memory(1024, 1024, 544, 480),
+        ),
+        (
+            {"transform": {"python": {"function": "m:f"}}, "executor": {"mode": "Pods"}},
+            Memory(1536, 1536, 512, 1024),
+        ),
+    ],
+)
+def test_a_driver_has_memory_for_what_may_run_in_it(
+    fields: dict[str, Any], expected: Memory
+) -> None:
+    assert driver_memory(spec(**fields)) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "partitions", "state_tasks", "expected"),
+    [
+        ({}, 0, 0, Size(0, 0, 1, 1)),
+        ({}, 12, 4, Size(12, 0, 16, 16)),
+        ({}, 12, 5, Size(12, 17, 1, 17)),
+        ({"transform": {"python": {"function": "m:f"}}}, 4, 0, Size(4, 0, 4, 4)),
+        ({"transform": {"python": {"function": "m:f"}}}, 5, 0, Size(5, 5, 1, 5)),
+        ({"executor": {"mode": "InDriver"}}, 100, 0, Size(100, 0, 100, 100)),
+        ({"executor": {"mode": "Pods"}}, 1, 0, Size(1, 1, 1, 1)),
+        ({"executor": {"cores": 4}}, 4, 0, Size(4, 1, 4, 4)),
+        ({"executor": {"mode": "Auto", "cores": 4}}, 4, 0, Size(4, 0, 4, 4)),
+        ({"executor": {"mode": "Auto", "cores": 4}}, 20, 0, Size(20, 5, 4, 20)),
+        ({"sparkConf": {"spark.kubernetes.executor.label.team": "a"}}, 1, 0, Size(1, 1, 1, 1)),
+        ({"sparkConf": {"spark.sql.shuffle.partitions": "3"}}, 1, 0, Size(1, 0, 1, 1)),
+    ],
+)
+def test_tasks_run_in_the_driver_while_they_are_few_and_nothing_asks_for_executors(
+    fields: dict[str, Any], partitions: int, state_tasks: int, expected: Size
+) -> None:
+    sized = size(partitions, spec(**fields), state_tasks)
+    assert sized == expected
+    assert sized.cores >= sized.slots
+
+
+def test_all_buffers_of_producers_fit_into_a_quarter_of_the_heap() -> None:
+    for fields, slots, expected in (
+        ({}, 16, 8),
+        ({}, 1, 32),
+        ({"executor": {"mode": "InDriver"}}, 100, 4),  # less would hold no record of a megabyte
+        ({"executor": {"cores": 16}}, 16, 16),
+    ):
+        it = spec(**fields)
+        sized = size(slots, it)
+        assert isinstance(sized, Size)
+        assert producer_buffer(it, sized) == expected << 20
 
 
 PYTHON: list[dict[str, Any]] = [

@@ -130,6 +130,38 @@ def test_what_a_stream_sets_displaces_a_default_that_excludes_it(
     assert displaced == ContinuousStream.model_validate(stream).spec
 
 
+@pytest.mark.parametrize(
+    ("default", "own", "expected"),
+    [
+        # How executors are, if there are any. No stream asks for them by that.
+        ({"executor": {"cores": 2}}, {}, {"mode": "Auto", "cores": 2}),
+        ({"sparkConf": {"spark.executor.pyspark.memory": "1g"}}, {}, {"mode": "Auto"}),
+        ({"executor": {"mode": "Pods"}}, {}, {"mode": "Pods"}),
+        ({"executor": {"mode": "InDriver"}}, {}, {"mode": "InDriver"}),
+        ({"executor": {"cores": 2}}, {"executor": {"cores": 4}}, {"cores": 4}),
+        ({"executor": {"cores": 2}}, {"executor": {"mode": "InDriver"}}, {"mode": "InDriver"}),
+        ({"executor": {"mode": "InDriver"}}, {"executor": {"cores": 4}}, {"cores": 4}),
+        (
+            {"executor": {"mode": "InDriver"}},
+            {"sparkConf": {"spark.kubernetes.executor.label.a": "b"}},
+            {},
+        ),
+        ({"executor": {"cores": 2}}, {"executor": {"mode": "Pods"}}, {"mode": "Pods", "cores": 2}),
+        (
+            {"sparkConf": {"spark.executor.pyspark.memory": "1g"}},
+            {"executor": {"mode": "InDriver"}},
+            {"mode": "InDriver"},
+        ),
+    ],
+)
+def test_defaults_for_executors_leave_the_stream_where_it_is(
+    default: dict[str, Any], own: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    under = StreamDefaults(default).under(samples.stream(**own))
+    assert under["spec"].get("executor", {}) == expected
+    ContinuousStream.model_validate(under)
+
+
 @pytest.mark.parametrize("stream", [{"spec": None}, {}, {"spec": []}])
 def test_a_stream_without_a_spec_stays_as_it_is(stream: dict[str, Any]) -> None:
     assert DEFAULTS.under(stream) == stream

@@ -101,8 +101,8 @@ def test_users_are_the_clusters_choice_if_an_administrator_says_so() -> None:
 
 def test_memory_has_a_limit_and_cpu_has_none_by_default() -> None:
     resources = container()["resources"]
-    assert resources["requests"] == {"cpu": "500m", "memory": "1536Mi"}
-    assert resources["limits"] == {"memory": "1536Mi"}
+    assert resources["requests"] == {"cpu": "500m", "memory": "1024Mi"}
+    assert resources["limits"] == {"memory": "1024Mi"}
 
 
 def test_the_driver_pod_gets_the_requests_and_limits_of_the_spec() -> None:

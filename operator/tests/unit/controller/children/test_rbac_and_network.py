@@ -74,3 +74,12 @@ def test_a_driver_may_change_its_own_pod_read_its_own_stream_and_no_secret() -> 
     assert (on_config_maps["verbs"], on_config_maps["resourceNames"]) == (["get"], [document])
     assert len(rules) == 5
     assert not any("*" in each["verbs"] or "update" in each["verbs"] for each in rules)
+
+
+def test_a_driver_that_will_have_no_executors_creates_nothing() -> None:
+    """Whoever may create pods can mount any Secret of the namespace."""
+    for mode, creates in (("InDriver", False), ("Auto", True), ("Pods", True)):
+        rules = rbac_and_network.role(samples.desired(executor={"mode": mode}))["rules"]
+        assert any("create" in each["verbs"] for each in rules) == creates
+        # Those of the pod before may still be there.
+        assert any({"list", "delete"} <= set(each["verbs"]) for each in rules)

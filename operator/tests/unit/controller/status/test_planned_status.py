@@ -267,11 +267,27 @@ def test_effective_settings_are_those_that_the_driver_follows() -> None:
     assert taken.status.effective.revision == edited.desired.spec_hash
 
 
+@pytest.mark.parametrize(
+    ("mode", "reported", "has_executor"),
+    [("Auto", 4, True), ("Auto", 0, False), ("Auto", None, False), ("InDriver", 0, False),
+     ("Pods", None, True)],
+)  # fmt: skip
+def test_effective_settings_have_an_executor_where_there_are_some(
+    mode: str, reported: int | None, has_executor: bool
+) -> None:
+    one = samples.observed(executor={"mode": mode})
+    assert one.desired is not None
+    hashes = one.desired.pod_hash, samples.report(one.desired.spec_hash, executors=reported)
+    effective = plan_status(one, RUNNING, DriverPod(samples.driver_pod(*hashes)), LATER).status
+    assert effective.effective is not None
+    assert (effective.effective.executor is not None) == has_executor
+
+
 def test_effective_settings_have_all_defaults() -> None:
     effective = plan_status(NEW, RUNNING, pod(), samples.T0).status.effective
     assert effective is not None
     assert effective.driver is not None
-    assert effective.driver.model_dump() == {"cpu": "500m", "memory": "1536Mi", "heap": "1024Mi"}
+    assert effective.driver.model_dump() == {"cpu": "500m", "memory": "1024Mi", "heap": "512Mi"}
     assert effective.executor is not None
     assert effective.executor.model_dump() == {
         "cores": 1, "cpu": "1", "memory": "1408Mi", "heap": "1024Mi",

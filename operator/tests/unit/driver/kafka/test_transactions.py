@@ -94,6 +94,17 @@ def test_an_epoch_longer_than_its_transaction_may_be_is_named(
         assert interval in problem
 
 
+def test_a_small_heap_has_small_buffers_in_which_the_largest_record_fits() -> None:
+    for own, expected in (
+        ({}, "8388608"),
+        ({"kafka.max.request.size": "4194304"}, "8388608"),
+        ({"kafka.max.request.size": "9000000"}, None),
+    ):
+        sink = kafka_sink(delivery="ExactlyOnce", options=own)
+        spec = stream(kafka_source(), sink, trigger={"microBatch": {}}).spec
+        assert sink_options(spec, NAMES, buffer=8 << 20).get("kafka.buffer.memory") == expected
+
+
 def test_brokers_may_allow_less() -> None:
     """Where an administrator has lowered transaction.max.timeout.ms."""
     sink = kafka_sink(delivery="ExactlyOnce")

@@ -85,7 +85,7 @@ def _print_next_steps(installation: Installation) -> None:
   kubectl -n {NAMESPACE} get cstream -w
   kubectl -n {NAMESPACE} describe cstream fraud-flags
   kubectl -n {NAMESPACE} logs fraud-flags-driver-0 -f
-  kubectl -n {NAMESPACE} delete pod -l app.kubernetes.io/component=executor  # it recovers
+  kubectl -n {NAMESPACE} delete pod fraud-flags-driver-0  # it recovers
   kubectl -n {NAMESPACE} edit cstream fraud-flags  # add `GROUP BY key`: it is refused
 For a stream of your own, with bootstrapServers: {kafka.internal}
   .venv/bin/python -m demo.send {kafka.external} orders < examples/data/payments.jsonl

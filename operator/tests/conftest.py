@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.driver.jvm import Jvm, fast_start_options
+from testkit.driver.fake_kubelet import Kubelet
 from testkit.driver.hosts_file import HostsFile
 from testkit.kafka.broker import Broker, running_broker
 from testkit.kafka.jars import connector_jars
@@ -74,6 +75,15 @@ def jvm(class_path: str, jvm_log: Path, jvm_hosts: HostsFile) -> Iterator[Jvm]:
     running = Jvm.launch(1024, class_path, "127.0.0.1", options, log=jvm_log)
     yield running
     running.end()
+
+
+@pytest.fixture
+def kubelet(class_path: str, tmp_path: Path) -> Iterator[Kubelet]:
+    """A fake Kubernetes, with the pod of the driver of the stream `numbers`."""
+    one = Kubelet(class_path, tmp_path)
+    one.add("numbers-driver-0", {"app": "driver"})
+    yield one
+    one.close()
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ some partitions starve without an error or a warning (Structured Streaming Progr
 real-time mode the stages of a query run at once: each has its tasks beside those of the others, and
 Spark runs no batch for which there are too few slots (CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT).
 
-In the driver's pod slots are threads, so there are as many as the tasks need.
+In the driver's pod slots are threads, so there are as many as the tasks need. The tasks of a
+micro-batch take turns: more threads would not make it faster, and each takes memory.
 """
 
 import re
@@ -103,7 +104,9 @@ def size(partitions: int, spec: StreamSpec, state_tasks: int = 0) -> Size | TooF
     slots = max(partitions, 1) + state_tasks
     mode = executor_mode(spec)
     if mode == "InDriver" or (mode == "Auto" and slots <= most_slots_in_driver(spec)):
-        return Size(partitions, 0, slots, slots)
+        takes_turns = not spec.trigger.mode.has_long_running_tasks
+        threads = min(slots, most_slots_in_driver(spec)) if takes_turns else slots
+        return Size(partitions, 0, threads, slots)
     needed = -(-slots // executor.cores)
     if executor.max_instances is not None and needed > executor.max_instances:
         return TooFewExecutorsAllowed(partitions, state_tasks, needed, executor.max_instances)

@@ -19,11 +19,7 @@ from testkit.wait import wait_for
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(3000)]
 
-# On the cores that there are: a task for each of a thousand partitions would need more of them.
-_BATCHES: dict[str, Any] = {
-    "trigger": {"microBatch": {"interval": "1s"}},
-    "executor": {"cores": 4, "maxInstances": 1},
-}
+_BATCHES: dict[str, Any] = {"trigger": {"microBatch": {"interval": "1s"}}}
 
 
 @pytest.mark.proves("guarantees.md#exactly-once")

@@ -15,10 +15,12 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import source_monitor as watch
+from penstock.driver.kubernetes.api import Api
 from penstock.driver.spark.application import SparkApplication
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.checkpoints import folder_at
 from testkit.driver.driver_process import traffic
+from testkit.driver.fake_kubelet import POLLING, Kubelet, driver_pod
 from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
@@ -166,16 +168,16 @@ def test_an_edit_of_the_topics_loses_nothing(
     ids=["continuous", "real-time"],
 )
 def test_an_edit_of_the_topics_leaves_out_what_was_left_out(
-    trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
+    trigger: dict[str, Any], kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     """A checkpoint with offsets of partitions that are not read would be lost records to Spark."""
+    where, api = driver_pod(kubelet, tmp_path), Api(kubelet.url, "payments")
+    three_cores = {"executor": {"cores": 3, "maxInstances": 1}, "sparkConf": POLLING}
     first, second, sink = topics.make(1), topics.make(2), topics.make()
 
     def run(*names: str, arrives: range) -> DriverReport:
-        edited = number_flow(
-            topics, first, sink, trigger, {"topics": list(names)}, executor={"maxInstances": 3}
-        )
-        with running(edited, jvm, tmp_path) as driver:
+        edited = number_flow(topics, first, sink, trigger, {"topics": list(names)}, **three_cores)
+        with running(edited, jvm, where, api=api) as driver:
             report = driver.wait(
                 "all and a commit",
                 lambda report: report.committed and set(arrives) <= set(topics.received(sink)),
@@ -196,7 +198,8 @@ def test_an_edit_of_the_topics_leaves_out_what_was_left_out(
         assert report.partitions == 2
         assert not set(topics.received(sink)) & set(range(1000, 1100))
     edited = number_flow(topics, first, sink, trigger, {"topics": [second]})
-    with running(edited, jvm, tmp_path, fast_recheck(edited)) as driver:  # its loss counts only now
+    # Its loss counts only now.
+    with running(edited, jvm, where.checkpoint, fast_recheck(edited)) as driver:
         driver.wait_failure("DataLoss")
 
 

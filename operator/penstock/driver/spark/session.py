@@ -137,16 +137,12 @@ _FORCED = {
     "spark.sql.streaming.noDataProgressEventInterval": "10s",
 }
 
-# How often a task is tried. Where tasks run in the driver, the master has the number.
-_MAX_FAILURES = "spark.task.maxFailures"
-_TASK_TRIES = "4"  # Spark's default
-
 _FORCED_IN_MODE = {
     Mode.CONTINUOUS: {
         # With the default of 4, the scheduler retries a lost task, and a continuous reader refuses
         # the retry (ContinuousTaskRetryException). That hides the cause and takes longer
         # (measured). In the other modes the retry is what saves the batch.
-        _MAX_FAILURES: "1",
+        "spark.task.maxFailures": "1",
     },
     Mode.REAL_TIME: {
         # The sort would wait for all rows of a batch, so Spark refuses a shuffle with it.
@@ -229,8 +225,7 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     scratch = environment.checkpoint if local else SCRATCH
     conf["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
     if size.in_driver:
-        tries = conf.get(_MAX_FAILURES, _TASK_TRIES)
-        return conf | _in_driver(environment.address if local else _LOOPBACK, size, tries)
+        return conf | _in_driver(environment.address if local else _LOOPBACK, size)
     assert isinstance(environment, PodEnvironment)
     return conf | _FORCED_WITH_EXECUTORS | _with_executors(stream, environment, size)
 
@@ -255,10 +250,11 @@ def _observability(settings: Observability) -> dict[str, str]:
     return conf
 
 
-def _in_driver(address: str, size: Size, tries: str) -> dict[str, str]:
+def _in_driver(address: str, size: Size) -> dict[str, str]:
     return {
-        # So many task slots, whatever number of cores the machine has.
-        "spark.master": f"local[{size.cores},{tries}]",
+        # So many slots, whatever number of cores the machine has. A task is tried once: none is lost
+        # with another pod, and the driver restarts the query for what else fails it.
+        "spark.master": f"local[{size.cores}]",
         "spark.driver.host": address,
         "spark.driver.bindAddress": address,
     }

@@ -383,7 +383,7 @@ async def test_kubectl_shows_the_status(space: Namespace) -> None:
         assert pod is not None
         assert status["internal"]["driverPodUid"] == pod["metadata"]["uid"]
         assert status["effective"]["image"] == samples.IMAGE
-        assert status["effective"]["driver"]["heap"] == "1024Mi"
+        assert status["effective"]["driver"]["heap"] == "512Mi"
         row = (await space.kubectl("get", "cstream", "--no-headers")).split()
         assert row[:5] == ["flags", "True", "Running", "Continuous", "7"]
         wide = (await space.kubectl("get", "cstream", "--no-headers", "-owide")).split()

@@ -18,7 +18,7 @@ from penstock.contract.sizing import (
     producer_buffer,
     size,
 )
-from testkit.streams.streams import spec
+from testkit.streams.streams import MICRO_BATCH, spec
 
 MI = 2**20
 
@@ -124,6 +124,8 @@ def test_a_driver_has_memory_for_what_may_run_in_it(
         ({"transform": {"python": {"function": "m:f"}}}, 4, 0, Size(4, 0, 4, 4)),
         ({"transform": {"python": {"function": "m:f"}}}, 5, 0, Size(5, 5, 1, 5)),
         ({"executor": {"mode": "InDriver"}}, 100, 0, Size(100, 0, 100, 100)),
+        ({"executor": {"mode": "InDriver"}, "trigger": MICRO_BATCH}, 100, 0, Size(100, 0, 16, 100)),
+        ({"trigger": MICRO_BATCH}, 17, 0, Size(17, 17, 1, 17)),
         ({"executor": {"mode": "Pods"}}, 1, 0, Size(1, 1, 1, 1)),
         ({"executor": {"cores": 4}}, 4, 0, Size(4, 1, 4, 4)),
         ({"executor": {"mode": "Auto", "cores": 4}}, 4, 0, Size(4, 0, 4, 4)),
@@ -137,7 +139,6 @@ def test_tasks_run_in_the_driver_while_they_are_few_and_nothing_asks_for_executo
 ) -> None:
     sized = size(partitions, spec(**fields), state_tasks)
     assert sized == expected
-    assert sized.cores >= sized.slots
 
 
 def test_all_buffers_of_producers_fit_into_a_quarter_of_the_heap() -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.jvm import Jvm
+from penstock.driver.kubernetes.api import Api
+from testkit.driver.fake_kubelet import POLLING, Kubelet, driver_pod
 from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.kafka.topics import Topics
 from testkit.streams.streams import MICRO_BATCH, REAL_TIME, kafka_sink, kafka_source, stream
@@ -112,19 +114,21 @@ def test_new_partitions_are_read_once_they_have_cores(
 @pytest.mark.proves("checkpoints.md#state")
 @pytest.mark.parametrize("partitions", [3, 2])
 def test_the_state_is_divided_for_the_cores_that_it_will_have(
-    partitions: int, topics: Topics, jvm: Jvm, tmp_path: Path
+    partitions: int, kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     """Also where the limit has no room for the partitions of before."""
     counted = Counted(topics)
-    with running(counted.stream(MICRO_BATCH), jvm, tmp_path) as driver:
+    with running(counted.stream(MICRO_BATCH), jvm, tmp_path / "checkpoint") as driver:
         driver.wait_ready()
         counted.send_and_wait()
         driver.wait_committed(counted.sent)
     fields = {
         "checkpoint": {"statePartitions": partitions},
-        "executor": {"maxInstances": 2 + partitions},
+        "executor": {"cores": 2 + partitions, "maxInstances": 1},
+        "sparkConf": POLLING,
     }
-    with running(counted.stream(REAL_TIME, **fields), jvm, tmp_path) as driver:
+    where, api = driver_pod(kubelet, tmp_path), Api(kubelet.url, "payments")
+    with running(counted.stream(REAL_TIME, **fields), jvm, where, api=api) as driver:
         report = driver.wait_ready()
         assert (report.cores, report.state_partitions) == (2 + partitions, partitions)
         counted.send_and_wait()
@@ -139,11 +143,12 @@ def _fail(driver: InProcessDriver) -> None:
 
 @pytest.mark.proves(15)
 def test_a_limit_that_leaves_no_core_for_the_state_is_said(
-    topics: Topics, jvm: Jvm, tmp_path: Path
+    kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     """Spark would run no batch."""
-    flow = Counted(topics).stream(REAL_TIME, executor={"maxInstances": 3})
-    with running(flow, jvm, tmp_path) as driver:
+    flow = Counted(topics).stream(REAL_TIME, executor={"maxInstances": 3}, sparkConf=POLLING)
+    where, api = driver_pod(kubelet, tmp_path), Api(kubelet.url, "payments")
+    with running(flow, jvm, where, api=api) as driver:
         failure = driver.wait_failure("TooFewExecutorsAllowed").last_failure
         assert failure is not None
         assert failure.permanent

@@ -11,6 +11,7 @@ import pytest
 
 from penstock.cluster.stream import Stream
 from penstock.contract.driver_report import QueryState
+from penstock.driver.environment import PodEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.followed_stream import FollowedStream
 from penstock.driver.record_position import Position
@@ -196,7 +197,8 @@ def test_a_record_that_cannot_be_processed_is_not_shown(
 @pytest.mark.proves("failures.md#executormaxinstances-is-too-low")
 def test_too_few_executors_allowed(jvm: Jvm, tmp_path: Path) -> None:
     tight = stream(RATE, executor={"maxInstances": 1})
-    with running(tight, jvm, tmp_path) as driver:
+    where = PodEnvironment("numbers-driver-0", "127.0.0.1", "payments", "hash", tmp_path / "c")
+    with running(tight, jvm, where) as driver:
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
         assert report.last_failure is not None
         assert report.last_failure.reason == "TooFewExecutorsAllowed"

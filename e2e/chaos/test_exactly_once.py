@@ -78,9 +78,9 @@ def kills_of_one_pod() -> list[Callable[[Target], None]]:
 
 
 def frozen_for_a_moment(target: Target) -> None:
-    """Its transactions may time out meanwhile."""
+    """Less than what the driver takes for the end of its JVM."""
     with faults.driver_frozen(target):
-        time.sleep(20)
+        time.sleep(10)
 
 
 _CONTINUOUS = {"continuous": {"checkpointInterval": "2s"}}

@@ -331,7 +331,7 @@ RING_1 = (
     Bad({"executor": {"mode": "driver"}}, "spec.executor.mode", "InDriver"),
     Bad(
         {"executor": {"mode": "InDriver"}, "sparkConf": {"spark.executor.pyspark.memory": "1g"}},
-        "spec", "remove spark.executor... and spark.kubernetes... from sparkConf",
+        "spec", "remove spark.executor..., spark.kubernetes... and spark.memory.offHeap...",
     ),
     Bad(
         {"driver.resources.requests.cpu": "half"}, "spec.driver.resources.requests.cpu",

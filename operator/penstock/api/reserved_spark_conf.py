@@ -117,14 +117,14 @@ STATE_PARTITIONS_RULE = ValidationRule(
 )
 
 # What it says of executors means nothing where there are none.
-OF_EXECUTORS = r"^spark\.(executor|kubernetes\.)"
+OF_EXECUTORS = r"^spark\.(executor|kubernetes\.|memory\.offHeap\.)"
 # A rule of the whole spec.
 NO_EXECUTORS_RULE = ValidationRule(
     ~(is_set("executor.mode") & is_one_of("executor.mode", "InDriver"))
     | ~is_set("sparkConf")
     | ~some("sparkConf", OF_EXECUTORS),
-    "with executor.mode InDriver there are no executors' pods: remove spark.executor... and "
-    "spark.kubernetes... from sparkConf, or set mode to Pods",
+    "with executor.mode InDriver there are no executors' pods: remove spark.executor..., "
+    "spark.kubernetes... and spark.memory.offHeap... from sparkConf, or set mode to Pods",
 )
 
 NO_RESERVED_CONF = not_among("self", RESERVED_CONFS, "Penstock sets some of these keys itself")

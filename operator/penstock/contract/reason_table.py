@@ -470,10 +470,10 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "PythonWorkerDied",
-        "A Python process of an executor ended without an exception: it was killed for its memory, "
+        "A Python process of a task ended without an exception: it was killed for its memory, "
         "or native code crashed.",
-        "Give the executors more memory (executor.resources, executor.memoryOverhead), or correct "
-        "the native code that your function calls.",
+        "Give the driver, or the executors if there are some, more memory (resources, "
+        "memoryOverhead), or correct the native code that your function calls.",
         f"{LOGS} --executors",
     ),
     Remedy(
@@ -599,8 +599,9 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "QueryNotStopped",
-        "The query did not stop in time, so the process ends.",
-        "Check the checkpoint's volume, or its object store: it may be slow.",
+        "The query, or a task of it in the driver's pod, did not stop in time. The process ends.",
+        "Check the checkpoint's volume, or its object store: it may be slow. If the message is "
+        "about a task, look for a function that never returns.",
         CLAIM,
     ),
     Remedy(

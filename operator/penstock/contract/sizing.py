@@ -104,13 +104,18 @@ def size(partitions: int, spec: StreamSpec, state_tasks: int = 0) -> Size | TooF
     slots = max(partitions, 1) + state_tasks
     mode = executor_mode(spec)
     if mode == "InDriver" or (mode == "Auto" and slots <= most_slots_in_driver(spec)):
-        takes_turns = not spec.trigger.mode.has_long_running_tasks
-        threads = min(slots, most_slots_in_driver(spec)) if takes_turns else slots
-        return Size(partitions, 0, threads, slots)
+        return in_driver(partitions, spec, slots)
     needed = -(-slots // executor.cores)
     if executor.max_instances is not None and needed > executor.max_instances:
         return TooFewExecutorsAllowed(partitions, state_tasks, needed, executor.max_instances)
     return Size(partitions, max(needed, executor.min_instances), executor.cores, slots)
+
+
+def in_driver(partitions: int, spec: StreamSpec, slots: int) -> Size:
+    """The size for tasks that run in the driver."""
+    takes_turns = not spec.trigger.mode.has_long_running_tasks
+    threads = min(slots, most_slots_in_driver(spec)) if takes_turns else slots
+    return Size(partitions, 0, threads, slots)
 
 
 def executor_mode(spec: StreamSpec) -> ExecutorMode:
@@ -131,6 +136,13 @@ def may_run_in_driver(spec: StreamSpec) -> bool:
 def most_slots_in_driver(spec: StreamSpec) -> int:
     """How many tasks run in the driver's pod before executors take them, with mode Auto."""
     return MOST_SLOTS_IN_DRIVER_WITH_PYTHON if executors_run_python(spec) else MOST_SLOTS_IN_DRIVER
+
+
+def threads_in_driver(spec: StreamSpec, size: Size) -> int:
+    """The task slots of a session whose tasks run in the driver: some are for partitions to come,
+    and cost nothing until then.
+    """
+    return max(size.cores, most_slots_in_driver(spec))
 
 
 def default_parallelism(source: Source, conf: dict[str, str]) -> int | None:

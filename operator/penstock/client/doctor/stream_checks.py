@@ -246,6 +246,8 @@ def few_state_partitions(stream: StreamFacts, facts: ClusterFacts) -> Iterator[F
         return
     if stream.status.mode == "RealTime":  # its other cores have tasks of their own
         return
+    if stream.status.executors == 0:  # threads of one pod, whose CPUs are fewer
+        return
     message = (
         f"Its state has {state} partitions, and it has "
         f"{cores.desired} cores: no more than {state} of them work on the state at a time"

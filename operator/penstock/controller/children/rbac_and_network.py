@@ -7,6 +7,7 @@ from typing import Any
 from penstock.api import group_version
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
+from penstock.cluster.lenient_fields import at
 from penstock.contract import naming
 from penstock.controller.children.revision import Revision, build_object
 
@@ -30,7 +31,9 @@ def role(desired: Revision) -> Manifest:
     the names of executors are not known before.
     """
     own_pod = naming.driver_pod_name(desired.name)
-    creates = ["create"] if desired.stream.spec.executor.mode != "InDriver" else []
+    # By the document: a default of the operator's reaches a driver with its next pod only.
+    mode = at(desired.spec, "executor", "mode")
+    creates = [] if mode == "InDriver" else ["create"]
     return {
         **build_object(kinds.ROLE, desired, naming.driver_name(desired.name)),
         "rules": [

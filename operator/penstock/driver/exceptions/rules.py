@@ -374,7 +374,7 @@ LAST: tuple[Rule, ...] = (
         is_record_error=True,
         in_task=True,
         advice="A regular expression or a function calls itself too deeply for it: simplify it, or "
-        "raise -Xss in spec.executor.javaOptions.",
+        "raise -Xss in spec.driver.javaOptions, or with executors in spec.executor.javaOptions.",
     ),
     Rule("java.lang.VirtualMachineError", in_task=True),
     Rule("java.lang.Error", is_record_error=True, in_task=True),

@@ -10,7 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.contract.sizing import Size, size
+from penstock.contract.sizing import (
+    Size,
+    in_driver,
+    may_run_in_driver,
+    most_slots_in_driver,
+    size,
+)
 from penstock.driver.failures import DriverError, Failure
 
 TOO_FEW_EXECUTORS_ALLOWED = "TooFewExecutorsAllowed"
@@ -58,6 +64,8 @@ def choose(
         # Its tasks take turns, so fewer cores only make it slower.
         cores = needed.max_executors * spec.executor.cores
         fewer = Size(count, needed.max_executors, spec.executor.cores, cores)
+        if may_run_in_driver(spec) and cores <= most_slots_in_driver(spec):
+            fewer = in_driver(count, spec, count)
         slower = f"The query runs with {fewer.cores} cores for {count} partitions: {needed}."
         return ChosenPartitions(by_topic, fewer, warning=Failure(TOO_FEW_EXECUTORS_ALLOWED, slower))
     known = {

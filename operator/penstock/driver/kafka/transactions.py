@@ -31,7 +31,7 @@ from penstock.driver.kafka.offsets import Offsets
 
 DEFAULT_INTERVAL = "100ms"
 _BUFFER = "kafka.buffer.memory"
-_LARGEST_REQUEST = "kafka.max.request.size"
+_PARTS_OF_BUFFER = ("kafka.max.request.size", "kafka.batch.size")
 _TIMEOUT = "kafka.transaction.timeout.ms"
 # Kafka's own, for how long a transaction may be open (transaction.timeout.ms).
 _SHORTEST_TIMEOUT_MS = 60_000
@@ -72,12 +72,12 @@ def sink_options(
 ) -> dict[str, str]:
     """What the data source and its producers are told; `longest_ms`: TransactionCheck's.
 
-    `buffer`: bytes for each task's producer, or 0 for Kafka's default. The largest record that the
-    user allows fits in.
+    `buffer`: bytes for each task's producer, or 0 for Kafka's default. The largest record and batch
+    that the user allows fit in.
     """
     assert spec.sink.kafka is not None
-    largest = spec.sink.kafka.options.get(_LARGEST_REQUEST, "")
-    if largest.isdecimal() and int(largest) > buffer // 2:
+    told = (spec.sink.kafka.options.get(name, "") for name in _PARTS_OF_BUFFER)
+    if any(size.isdecimal() and int(size) > buffer // 2 for size in told):
         buffer = 0
     interval = milliseconds(spec.sink.kafka.transaction_interval or DEFAULT_INTERVAL)
     timeout = longest_ms  # for a batch, whose length is not known

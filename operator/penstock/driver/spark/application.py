@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.contract.sizing import Size
+from penstock.contract.sizing import Size, threads_in_driver
 from penstock.driver.environment import Environment
-from penstock.driver.failures import Failure
+from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError, Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.spark import executors, session
@@ -54,6 +54,8 @@ class SparkApplication:
         self._wanted: Size | None = None
         self.requested: Size | None = None
         """What the session was last asked for; None if it was asked for no executors yet."""
+        self._threads = 0
+        """Task slots of the last session whose tasks ran in the driver; 0 if there was none."""
         self._write_state: bool | None = None
         """Whether they can write state; None if none were asked for."""
         self.state_tasks = 0
@@ -70,6 +72,8 @@ class SparkApplication:
         """
         conf = session.spark_conf(stream, self._environment, size)
         conf |= self.before_session(size, keeps_state=keeps_state)
+        if size.in_driver:
+            self._threads = threads_in_driver(stream.spec, size)
         self.session = session.start(self._jvm.gateway, conf)
         self._writes = session.failed_write(self._jvm.gateway)
 
@@ -92,39 +96,41 @@ class SparkApplication:
         self.session = self.requested = self._write_state = None
         return True
 
-    def stop(self, end_query: Callable[[], bool] = lambda: False) -> bool:
+    def stop(self, end_query: Callable[[], bool] = lambda: False) -> None:
         """Stops the session, which releases the executors.
 
-        Returns whether all tasks of the driver's own JVM have ended.
         `end_query` is called while Spark still runs, and returns whether there was one. Tasks of
         async progress tracking may end only with the session.
         """
         up, self.session = self.session, None
-        in_driver = self.requested is not None and self.requested.in_driver
         self.requested = self._write_state = None
         if up is None:
-            return True
+            return
         with executors.without_stop_warnings(up.sparkContext):
             try:
-                if end_query() or in_driver:
+                if end_query():
                     executors.wait_until_idle(up.sparkContext)
             finally:
                 up.stop()
-        return not in_driver or executors.have_ended(self._jvm.gateway)
 
-    def end_query(self, end: Callable[[], None]) -> bool:
-        """Ends the query for another one, without a warning.
-
-        Returns whether all tasks of the driver's own JVM have ended.
-        """
+    def end_query(self, end: Callable[[], None]) -> None:
+        """Ends the query for another one: its tasks have ended then, without a warning."""
         if self.session is None:
             end()
-            return True
-        in_driver = self.requested is not None and self.requested.in_driver
+            return
         with executors.without_stop_warnings(self.session.sparkContext):
             end()
-            idle = executors.wait_until_idle(self.session.sparkContext)
-        return idle or not in_driver
+            executors.wait_until_idle(self.session.sparkContext)
+
+    def check_tasks_have_ended(self) -> None:
+        """Raises DriverError if a task of a query that was stopped still runs in the driver's JVM.
+
+        Executors get rid of one: another session has others.
+        """
+        if self.session is None or self.requested is None or not self.requested.in_driver:
+            return
+        if not executors.stopped_tasks_have_ended(self.session.sparkContext):
+            raise _task_not_stopped()
 
     def set_log_level(self, level: str | None, registered: int) -> None:
         """Gives the driver and so many executors this level; None: that of the settings."""
@@ -136,7 +142,12 @@ class SparkApplication:
         return None if self._writes is None else self._writes.take()
 
     def before_session(self, size: Size, *, keeps_state: bool | None) -> dict[str, str]:
-        """The settings that its executors add to those of a session."""
+        """The settings that its executors add to those of a session.
+
+        Raises DriverError if a task of an earlier session still runs in the driver's JVM.
+        """
+        if self._threads and not executors.have_ended(self._jvm.gateway):
+            raise _task_not_stopped()
         self._cluster.finish(with_executors=not size.in_driver)
         self._wanted = size
         if size.in_driver:
@@ -172,14 +183,17 @@ class SparkApplication:
     def request(self, size: Size, *, keeps_state: bool) -> bool:
         """Asks for so many executors in all. False: another session must start with them.
 
-        One whose tasks run in the driver has the cores that it started with, and one with executors
-        that cannot write the query's state keeps these.
+        One whose tasks run in the driver has the threads that it started with, and one with
+        executors that cannot write the query's state keeps these.
         """
         assert self.session is not None
+        in_driver = self.requested is not None and self.requested.in_driver
+        if in_driver or size.in_driver:
+            fits = in_driver and size.in_driver and size.cores <= self._threads
+            self.requested = size if fits else self.requested
+            return fits
         keeps_state = keeps_state and not self._in_object_store
-        if size.in_driver or self._write_state not in (None, keeps_state):
-            return False
-        if self.requested is not None and self.requested.in_driver:
+        if self._write_state not in (None, keeps_state):
             return False
         if self._write_state is None:
             self._cluster.write_template(keeps_state=keeps_state)
@@ -211,3 +225,13 @@ class SparkApplication:
         # Others may have taken their place while a step ran.
         is_due = self._lacked_at is not None and now - self._lacked_at < _MEMORY_KILL_SECONDS
         return self._memory_kills.new(self.session.sparkContext) if is_due else None
+
+
+def _task_not_stopped() -> DriverError:
+    return DriverError(
+        Failure(
+            QUERY_NOT_STOPPED,
+            "A task of the query does not end, and only the end of its JVM stops it: the driver's "
+            "process starts anew. A function that computes for ever is the most frequent reason.",
+        )
+    )

@@ -156,7 +156,7 @@ def api_errors() -> Iterator[None]:
 _UNREACHABLE = Failure(
     API_SERVER_UNREACHABLE,
     "The Kubernetes API server does not answer. The driver waits for it: without it there are no "
-    "executors.",
+    "executors, and nobody knows whether those of an earlier driver still run.",
 )
 
 

@@ -130,8 +130,23 @@ def without_stop_warnings(spark_context: Any) -> Iterator[None]:
             configurator.setLevel(name, level)
 
 
-def wait_until_idle(spark_context: Any) -> bool:
-    """Waits up to eight seconds until the tasks of a stopped query have ended; whether they have.
+def stopped_tasks_have_ended(spark_context: Any) -> bool:
+    """Whether no task of a job that was cancelled, or has failed, runs any more.
+
+    Looks for up to eight seconds. Such a job's sets of tasks are zombies, and leave the pool with
+    their last task (TaskSetManager, Spark 4.3).
+    """
+    pool = spark_context._jsc.sc().taskScheduler().rootPool()
+    deadline = time.monotonic() + _IDLE_SECONDS
+    while any(tasks.isZombie() for tasks in pool.schedulableQueue().toArray()):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def wait_until_idle(spark_context: Any) -> None:
+    """Waits up to eight seconds until the tasks of a stopped query have ended.
 
     Spark cancels them without waiting, and a session that stops before they end logs errors about
     results that nobody takes.
@@ -144,4 +159,3 @@ def wait_until_idle(spark_context: Any) -> bool:
     while empty < _EMPTY_LOOKS and time.monotonic() < deadline:
         empty = empty + 1 if pool.schedulableQueue().isEmpty() else 0
         time.sleep(0.02)
-    return empty >= _EMPTY_LOOKS

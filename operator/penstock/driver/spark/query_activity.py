@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.modes import Mode
+from penstock.driver.spark import session
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -35,7 +36,7 @@ class Activity:
     handled: int
     """Records that a batch of real-time mode, which may take minutes, has read and passed on so
     far, by Kafka's offsets: Spark counts the records, RecordInHand.java what lies between them. 0
-    on a laptop, where they are counted when a task ends, and in the other modes, which commit soon.
+    in the other modes, which commit soon.
     """
 
 
@@ -83,13 +84,14 @@ def _work(spark_context: Any) -> tuple[tuple[int, ...], int, int, int]:
     have read.
 
     Rows arrive with the executors' heartbeats (AppStatusListener.onExecutorMetricsUpdate), so a
-    task that runs for minutes shows that it works, and one that is stuck that it does not. On a
-    laptop they come when the task ends: in one JVM they lack the names of Spark's own metrics, and
-    TaskMetrics.fromAccumulatorInfos passes over those (measured, 4.2).
+    task that runs for minutes shows that it works, and one that is stuck that it does not. Tasks of
+    the driver's own JVM tell RunningTasks.java.
     """
     stages = spark_context._jsc.sc().statusStore().activeStages()
-    work: list[int] = []
-    active = waiting = read = 0
+    here = session.rows_of_running_tasks(spark_context)
+    work: list[int] = list(here)
+    active = waiting = 0
+    read = here[0]
     for stage in (stages.apply(i) for i in range(stages.length())):
         active += int(stage.numActiveTasks())
         waiting += (

@@ -23,6 +23,7 @@ from penstock.contract.sizing import (
     executor_cpu,
     executor_memory,
     task_memory,
+    threads_in_driver,
 )
 from penstock.driver.checkpoint.storage.object_store import hadoop_settings
 from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
@@ -36,6 +37,7 @@ EXECUTOR_TEMPLATE = SCRATCH / "executor.yaml"
 RPC_SECRET_FILE = SCRATCH / "rpc" / naming.RPC_KEY
 
 _LOOPBACK = "127.0.0.1"
+_LOCAL = "local"
 ADAPTIVE = "spark.sql.adaptive.enabled"
 _JARS = "spark.jars"
 
@@ -118,6 +120,8 @@ _DEFAULTS_WITH_EXECUTORS = {
 
 _PLUGINS = "spark.plugins"
 _BATCHES = "dev.penstock.spark.RealTimeBatches"
+# Where the tasks run in the driver. On a laptop a stream without Kafka has no connector/.
+_RUNNING_TASKS = "dev.penstock.spark.RunningTasks"
 # The user's sparkConf overrides this: of how many partitions an executor keeps the clients between
 # batches (KeptClients.java).
 _CONSUMERS = "spark.kafka.consumer.cache.capacity"
@@ -210,8 +214,7 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     conf |= _observability(spec.observability)
     conf |= _FORCED_IN_MODE.get(spec.trigger.mode, {})
     if spec.trigger.mode is Mode.REAL_TIME:
-        plugins = conf.get(_PLUGINS, "")
-        conf[_PLUGINS] = f"{plugins},{_BATCHES}" if plugins else _BATCHES
+        conf |= _with_plugin(conf, _BATCHES)
     parallelism = default_parallelism(spec.source, spec.spark_conf)
     if parallelism is not None:
         conf["spark.default.parallelism"] = str(parallelism)
@@ -225,7 +228,8 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     scratch = environment.checkpoint if local else SCRATCH
     conf["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
     if size.in_driver:
-        return conf | _in_driver(environment.address if local else _LOOPBACK, size)
+        address = environment.address if local else _LOOPBACK
+        return conf | _in_driver(address, threads_in_driver(spec, size))
     assert isinstance(environment, PodEnvironment)
     return conf | _FORCED_WITH_EXECUTORS | _with_executors(stream, environment, size)
 
@@ -250,11 +254,16 @@ def _observability(settings: Observability) -> dict[str, str]:
     return conf
 
 
-def _in_driver(address: str, size: Size) -> dict[str, str]:
+def _with_plugin(conf: dict[str, str], plugin: str) -> dict[str, str]:
+    others = conf.get(_PLUGINS, "")
+    return {_PLUGINS: f"{others},{plugin}" if others else plugin}
+
+
+def _in_driver(address: str, threads: int) -> dict[str, str]:
     return {
-        # So many slots, whatever number of cores the machine has. A task is tried once: none is lost
-        # with another pod, and the driver restarts the query for what else fails it.
-        "spark.master": f"local[{size.cores}]",
+        # So many slots, whatever number of cores the machine has. A task is tried once: none is
+        # lost with another pod, and the driver restarts the query for what else fails it.
+        "spark.master": f"{_LOCAL}[{threads}]",
         "spark.driver.host": address,
         "spark.driver.bindAddress": address,
     }
@@ -311,9 +320,12 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
         SparkContext._active_spark_context.stop()
     for name in _REDUNDANT_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
-    files = {} if failed_write(gateway) is None else {FILE_MANAGER: _DURABLE_FILES}
+    if failed_write(gateway) is not None:
+        conf = {FILE_MANAGER: _DURABLE_FILES, **conf}
+        if conf["spark.master"].startswith(_LOCAL):
+            conf |= _with_plugin(conf, _RUNNING_TASKS)
     settings = SparkConf(loadDefaults=False).setAll(
-        list({**files, **conf, **_resolved_jars(gateway)}.items())
+        list({**conf, **_resolved_jars(gateway)}.items())
     )
     # Not in the main thread, where pyspark would replace the driver's handler of Ctrl-C by its own,
     # which cancels all jobs and raises an exception at any point.
@@ -339,6 +351,17 @@ def child(session: SparkSession) -> SparkSession:
 def end_batch(gateway: Any) -> None:
     """Ends the batch of real-time mode that runs, which is committed then; no later one reads."""
     java_class(gateway, _BATCHES).endForGood()
+
+
+def rows_of_running_tasks(spark_context: Any) -> tuple[int, int, int]:
+    """How many rows the tasks that run in the driver have read, shuffled and written.
+
+    Zeros where they run in executors, whose heartbeats say it.
+    """
+    if _RUNNING_TASKS not in spark_context.getConf().get(_PLUGINS, ""):
+        return 0, 0, 0
+    rows = java_class(spark_context._gateway, _RUNNING_TASKS).rows().split()
+    return int(rows[0]), int(rows[1]), int(rows[2])
 
 
 def failed_write(gateway: Any) -> Any | None:

@@ -21,8 +21,6 @@ from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
 from penstock.driver.failures import (
     DEAD_LETTER,
-    QUERY_NOT_STOPPED,
-    DriverError,
     Failure,
 )
 from penstock.driver.kafka import held_records
@@ -374,7 +372,11 @@ class QueryRuntime:
         self._plan = replace(plan, state_partitions=number, repartition_to=None)
 
     def start_query(self) -> None:
-        """Starts the query that `check_query` has planned."""
+        """Starts the query that `check_query` has planned.
+
+        Raises QueryNotStopped if a task of the one before would write beside it.
+        """
+        self._application.check_tasks_have_ended()
         plan, prepared = self._plan, self._prepared
         assert self._is_planned
         assert plan is not None
@@ -444,14 +446,11 @@ class QueryRuntime:
             self._batches.keep(running)
 
     def end_query(self) -> None:
-        """Stops the query for another one: its tasks have ended then, without a warning.
-
-        Raises DriverError if tasks of the driver's own JVM do not end, which only its end stops.
-        """
+        """Stops the query for another one: its tasks have ended then, without a warning."""
         if self._query is None:
             self.stop_query()
-        elif not self._application.end_query(self.stop_query):
-            raise _tasks_not_stopped()
+        else:
+            self._application.end_query(self.stop_query)
 
     def wait_for_commit(self, seconds: float) -> None:
         """Waits for the query's next commit: records written after it are written again later. A
@@ -471,44 +470,26 @@ class QueryRuntime:
                 return
             time.sleep(0.005)
 
-    def stop_session(self) -> bool:
-        """Stops the query and the session, which releases the executors.
-
-        Returns whether all tasks of the driver's own JVM have ended.
-        """
+    def stop_session(self) -> None:
+        """Stops the query and the session, which releases the executors."""
         running = self._query is not None
 
         def end_query() -> bool:
             self.stop_query()
             return running
 
-        ended = self._application.stop(end_query)
+        self._application.stop(end_query)
         self._query, self._is_planned = None, False
-        return ended
 
     def forget_partitions_and_stop(self) -> None:
-        """Stops the session. The next start discovers the partitions again.
-
-        Raises DriverError if tasks of the driver's own JVM do not end, which only its end stops.
-        """
+        """Stops the session. The next start discovers the partitions again."""
         self._source.reset()
-        if not self.stop_session():
-            raise _tasks_not_stopped()
+        self.stop_session()
 
     def close(self) -> None:
         """Ends what runs beside the query."""
         self._group.close()
         self._source.close()
-
-
-def _tasks_not_stopped() -> DriverError:
-    return DriverError(
-        Failure(
-            QUERY_NOT_STOPPED,
-            "A task of the query does not end, and only the end of its JVM stops it: the driver's "
-            "process starts anew. A function that computes for ever is the most frequent reason.",
-        )
-    )
 
 
 def _wall_clock() -> float:

@@ -88,7 +88,8 @@ def _running_message(run: Running, observation: Observation, policy: RestartPoli
     if stall_detection.is_slow(run, policy):
         return _SLOW_EPOCHS
     state, cores = observation.state_partitions, observation.desired_cores
-    if state is not None and state < cores and not policy.mode.has_long_running_tasks:
+    in_pods = observation.registered_executors > 0  # threads of one pod have fewer CPUs
+    if state is not None and state < cores and in_pods and not policy.mode.has_long_running_tasks:
         return (
             f"The query's state has {state} partitions, so no more than "
             f"{state} of the {cores} cores work on it at a time."

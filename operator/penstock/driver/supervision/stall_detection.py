@@ -116,7 +116,7 @@ def clock_set_back(run: Running, observation: Observation) -> Failure | None:
     return Failure(
         CLOCK_SET_BACK,
         f"The node's clock went back {seconds:.0f} s. Spark's timers would stall that long. Spark "
-        "restarts with new executors.",
+        "restarts.",
     )
 
 

@@ -67,6 +67,16 @@ final class KeptClients {
     return kept.clients;
   }
 
+  /** No task follows. */
+  static void closeAll() {
+    KEPT.forEach(
+        (key, kept) -> {
+          if (KEPT.remove(key, kept)) {
+            closeLater(kept.clients);
+          }
+        });
+  }
+
   /** It waits for the answer to a fetch, and no task for that. */
   private static void closeLater(PartitionClients clients) {
     Uninterrupted.beginToClose(clients::close);

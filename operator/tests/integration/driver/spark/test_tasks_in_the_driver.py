@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 from penstock.contract import sizing
 from penstock.contract.driver_report import QueryState
 from penstock.contract.naming import stream_labels
-from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError
+from penstock.driver.failures import QUERY_NOT_STOPPED
 from penstock.driver.jvm import Jvm, fast_start_options
 from penstock.driver.kubernetes.api import Api
-from penstock.driver.kubernetes.followed_stream import FollowedStream, LiveFields, StreamDocument
+from penstock.driver.loop import DriverMustExit
 from penstock.driver.spark import session
+from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.fake_kubelet import POLLING, Kubelet, driver_pod
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
@@ -75,16 +77,6 @@ FROM (SELECT key, CAST(value AS STRING) AS text FROM source)
 """
 
 
-class Edited(FollowedStream):
-    """A stream whose edit the operator applies when the test says so."""
-
-    edit: StreamDocument | None = None
-
-    @property
-    def next_document(self) -> StreamDocument | None:
-        return self.edit
-
-
 @pytest.fixture
 def doomed_jvm(class_path: str) -> Iterator[Jvm]:
     """One of the test's own: a thread is left in it that only its end stops."""
@@ -96,7 +88,9 @@ def doomed_jvm(class_path: str) -> Iterator[Jvm]:
 @pytest.mark.parametrize(
     "trigger", [CONTINUOUS, MICRO_BATCH, pytest.param(REAL_TIME, marks=pytest.mark.full)]
 )
+@pytest.mark.parametrize("keeps_session", [True, False], ids=["next query", "next session"])
 def test_a_task_that_does_not_end_costs_its_jvm(
+    keeps_session: bool,
     trigger: dict[str, Any],
     kubelet: Kubelet,
     topics: Topics,
@@ -104,23 +98,61 @@ def test_a_task_that_does_not_end_costs_its_jvm(
     tmp_path: Path,
     record_figure: RecordFigure,
 ) -> None:
-    """An edit takes the place of a query whose function computes for ever, and Spark leaves its
-    thread alone. It would go on to write, and to take a core, beside the edited query.
+    """A function computes for ever, and Spark leaves its thread alone. It would go on to write, and
+    to take a core, beside the next query.
     """
     source, sink = topics.make(1), topics.make()
     flow = number_flow(topics, source, sink, trigger, transform={"sql": ENDLESS})
-    followed = Edited(LiveFields.of(flow.spec))
+    policy = replace(
+        RestartPolicy.from_spec(flow.spec), new_session_after=5 if keeps_session else 1
+    )
     where, api = driver_pod(kubelet, tmp_path), Api(kubelet.url, "payments")
-    with running(flow, doomed_jvm, where, api=api, followed=followed) as driver:
+    with running(flow, doomed_jvm, where, policy, api=api) as driver:
         topics.send(source, range(10))
         topics.wait_received(sink, range(10))
         topics.send(source, range(13, 14))
         time.sleep(5)  # the task has it by then
+        assert driver.runtime.session is not None
+        driver.runtime.session.sparkContext.cancelAllJobs()
         began = time.monotonic()
-        followed.edit = StreamDocument(flow.to_yaml())
         wait_for("the end of the loop", lambda: not driver.thread.is_alive())
         record_figure("seconds until the driver gives up its JVM", time.monotonic() - began)
         error, driver.error = driver.error, None
-    assert isinstance(error, DriverError)
+    assert isinstance(error, DriverMustExit)
     assert error.failure.reason == QUERY_NOT_STOPPED
     assert error.failure.message.startswith("A task of the query does not end")
+
+
+SLOW = """
+SELECT key, CASE WHEN java_method('java.lang.Thread', 'sleep',
+    CAST(20 + length(value) * 0 AS BIGINT))
+    = 'x' THEN NULL ELSE value END AS value FROM source
+"""
+
+
+@pytest.mark.parametrize("trigger", [MICRO_BATCH, {"realTime": {"batchDuration": "10m"}}])
+def test_a_long_task_shows_that_it_works(
+    trigger: dict[str, Any], kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """It would be taken for a stuck one, and its records written again. In one JVM Spark counts its
+    rows when it ends.
+    """
+    source, sink = topics.make(1), topics.make()
+    flow = number_flow(topics, source, sink, trigger, transform={"sql": SLOW})
+    where, api = driver_pod(kubelet, tmp_path), Api(kubelet.url, "payments")
+    with running(flow, jvm, where, api=api) as driver:
+        driver.wait_ready()
+        topics.send(source, range(500))
+        topics.wait_received(sink, range(50))
+        seen = {driver.runtime.observe(frozenset()).activity.work for _ in look_often(2.0)}
+        assert len(seen) > 3
+        topics.wait_received(sink, range(500))
+        driver.wait("all handled", lambda report: report.lag == 0)
+        assert driver.last.query_restarts == 0
+
+
+def look_often(seconds: float) -> Iterator[None]:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        yield
+        time.sleep(0.2)

@@ -264,7 +264,7 @@ File "4111", line 4111, in card
          "Assertion", "java.lang.AssertionError"),
         (ExceptionInfo(("java.lang.StackOverflowError", "java.lang.VirtualMachineError", *ERROR),
                        "", thrown_by="java.util.regex.Pattern$Loop"),
-         "StackOverflow", "-Xss in spec.executor.javaOptions"),
+         "StackOverflow", "-Xss in spec.driver.javaOptions, or with executors in"),
         # A condition that at planning is about the query.
         (ExceptionInfo(("org.apache.spark.SparkIllegalArgumentException",
                         "java.lang.IllegalArgumentException", *RUNTIME),

@@ -99,6 +99,7 @@ def test_a_small_heap_has_small_buffers_in_which_the_largest_record_fits() -> No
         ({}, "8388608"),
         ({"kafka.max.request.size": "4194304"}, "8388608"),
         ({"kafka.max.request.size": "9000000"}, None),
+        ({"kafka.batch.size": "16777216"}, None),
     ):
         sink = kafka_sink(delivery="ExactlyOnce", options=own)
         spec = stream(kafka_source(), sink, trigger={"microBatch": {}}).spec

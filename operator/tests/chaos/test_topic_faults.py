@@ -199,7 +199,7 @@ def test_an_edit_of_the_topics_leaves_out_what_was_left_out(
         assert not set(topics.received(sink)) & set(range(1000, 1100))
     edited = number_flow(topics, first, sink, trigger, {"topics": [second]})
     # Its loss counts only now.
-    with running(edited, jvm, where.checkpoint, fast_recheck(edited)) as driver:
+    with running(edited, jvm, where.generation(0), fast_recheck(edited)) as driver:
         driver.wait_failure("DataLoss")
 
 

@@ -350,8 +350,13 @@ def _clients_of_tasks(spark: SparkSession) -> set[str]:
 LEANS_ON = {
     "api.plugin.PluginContext": {"ask", "executorID", "send"},
     "deploy.security.HadoopDelegationTokenManager": {"isServiceEnabled"},
-    "executor.InputMetrics": {"incRecordsRead"},
-    "executor.TaskMetrics": {"inputMetrics"},
+    "executor.InputMetrics": {"incRecordsRead", "recordsRead"},
+    "executor.OutputMetrics": {"recordsWritten"},
+    "executor.ShuffleReadMetrics": {"recordsRead"},
+    "executor.ShuffleWriteMetrics": {"recordsWritten"},
+    "executor.TaskMetrics": {
+        "inputMetrics", "outputMetrics", "shuffleReadMetrics", "shuffleWriteMetrics",
+    },
     "internal.config.ConfigBuilder": {"key"},
     "internal.config.TypedConfigBuilder": {"parent"},
     "kafka010.KafkaConfigUpdater": {"<init>", "build", "setAuthenticationConfigIfNeeded"},

@@ -117,8 +117,9 @@ def test_the_state_is_divided_for_the_cores_that_it_will_have(
     partitions: int, kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     """Also where the limit has no room for the partitions of before."""
+    where, api = driver_pod(kubelet, tmp_path), Api(kubelet.url, "payments")
     counted = Counted(topics)
-    with running(counted.stream(MICRO_BATCH), jvm, tmp_path / "checkpoint") as driver:
+    with running(counted.stream(MICRO_BATCH), jvm, where.generation(0)) as driver:
         driver.wait_ready()
         counted.send_and_wait()
         driver.wait_committed(counted.sent)
@@ -127,7 +128,6 @@ def test_the_state_is_divided_for_the_cores_that_it_will_have(
         "executor": {"cores": 2 + partitions, "maxInstances": 1},
         "sparkConf": POLLING,
     }
-    where, api = driver_pod(kubelet, tmp_path), Api(kubelet.url, "payments")
     with running(counted.stream(REAL_TIME, **fields), jvm, where, api=api) as driver:
         report = driver.wait_ready()
         assert (report.cores, report.state_partitions) == (2 + partitions, partitions)

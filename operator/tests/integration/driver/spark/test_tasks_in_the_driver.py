@@ -86,9 +86,15 @@ def doomed_jvm(class_path: str) -> Iterator[Jvm]:
 
 
 @pytest.mark.parametrize(
-    "trigger", [CONTINUOUS, MICRO_BATCH, pytest.param(REAL_TIME, marks=pytest.mark.full)]
+    ("trigger", "keeps_session"),
+    [
+        pytest.param(CONTINUOUS, True, id="continuous"),
+        pytest.param(MICRO_BATCH, True, id="micro-batch"),
+        pytest.param(CONTINUOUS, False, id="continuous, next session"),
+        pytest.param(MICRO_BATCH, False, id="micro-batch, next session", marks=pytest.mark.full),
+        pytest.param(REAL_TIME, True, id="real-time", marks=pytest.mark.full),
+    ],
 )
-@pytest.mark.parametrize("keeps_session", [True, False], ids=["next query", "next session"])
 def test_a_task_that_does_not_end_costs_its_jvm(
     keeps_session: bool,
     trigger: dict[str, Any],

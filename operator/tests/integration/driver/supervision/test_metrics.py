@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from penstock.api.v1alpha1.driver_and_executor import MOST_SLOTS_IN_DRIVER
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.records import HEADER, KafkaRecords, StampedRecord
 from penstock.driver.reporting.metric_sampler import Sampler
@@ -99,7 +100,7 @@ def test_metrics_of_a_real_query(
     really = topics.latencies(sink)
     assert min(really) <= to_sink <= max(really)
     assert min(really) <= bound
-    assert found["executor_task_slots{executor=driver}"] == 2
+    assert found["executor_task_slots{executor=driver}"] == MOST_SLOTS_IN_DRIVER
 
 
 def test_records_that_are_written_and_not_committed_are_in_doubt(

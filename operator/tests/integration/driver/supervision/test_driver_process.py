@@ -86,6 +86,37 @@ def test_the_smallest_driver_runs(topics: Topics, class_path: str, tmp_path: Pat
         assert process.stop(30) == 0
 
 
+EATS_ALL = """
+SELECT key, CASE WHEN text = '13' AND java_method('java.lang.System', 'getProperty', 'eats') = 'yes'
+    THEN CAST(length(repeat(text, 500000000)) AS STRING) ELSE text END AS value
+FROM (SELECT key, CAST(value AS STRING) AS text FROM source)
+"""
+
+
+@pytest.mark.proves("failures.md#a-task-takes-all-memory")
+def test_a_task_that_takes_all_memory_ends_the_process_and_loses_nothing(
+    topics: Topics, class_path: str, tmp_path: Path
+) -> None:
+    """The next process is what the kubelet would start; in this one the record is harmless."""
+    source, sink = topics.make(1), topics.make()
+
+    def flow(eats: str) -> ContinuousStream:
+        java = {"javaOptions": [f"-Deats={eats}"]}
+        return number_flow(topics, source, sink, transform={"sql": EATS_ALL}, driver=java)
+
+    with driver(flow("yes"), tmp_path, class_path) as process:
+        topics.send(source, range(10))
+        topics.wait_received(sink, range(10))
+        topics.send(source, range(10, 20))
+        assert process.process.wait(60) == 1
+    ended = LastFailure.model_validate_json(process.termination_log.read_text())
+    assert ended.reason == "DriverOutOfMemory"
+    assert "spec.driver.resources.limits.memory" in ended.message
+    with driver(flow("no"), tmp_path, class_path) as process:
+        topics.wait_received(sink, range(20))
+        assert process.stop(30) == 0
+
+
 @pytest.mark.proves("failures.md#the-image-does-not-fit-the-transform")
 @pytest.mark.parametrize("image", ["no jar", "no connector", "another Spark"])
 def test_an_image_that_cannot_read_kafka_is_refused_before_anything_else(

@@ -1,11 +1,14 @@
 """Total cores never fall below the partitions; CPU and memory of the pods with their defaults."""
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic.alias_generators import to_camel
 
+from penstock.api.v1alpha1.driver_and_executor import Executor
 from penstock.contract.sizing import (
     Cpu,
     Memory,
@@ -139,6 +142,13 @@ def test_tasks_run_in_the_driver_while_they_are_few_and_nothing_asks_for_executo
 ) -> None:
     sized = size(partitions, spec(**fields), state_tasks)
     assert sized == expected
+
+
+def test_every_other_field_of_executors_asks_for_pods() -> None:
+    """In the models, and in the API server's rule about InDriver."""
+    others = {to_camel(name) for name in Executor.model_fields} - {"mode"}
+    (rule,) = [it for it in Executor.rules if "InDriver" in it.predicate.cel]
+    assert set(re.findall(r"has\(self\.(\w+)\)", rule.predicate.cel)) == {*others, "mode"}
 
 
 def test_all_buffers_of_producers_fit_into_a_quarter_of_the_heap() -> None:

@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.SparkEnv;
 
 /**
  * The clients that the tasks of a batch leave to those of the next one, which would make connections
@@ -24,14 +25,19 @@ final class KeptClients {
       return System.nanoTime() - sinceNanos > longest.toNanos();
     }
 
-    /** An older transaction may have lost its id to another executor since. */
+    /** An older transaction may have lost its id to another executor since, if there is one. */
     private boolean goesOnIn(BatchOfRun next, long start) {
-      boolean isOwner = clients.transaction() == null || next.follows(batch);
+      boolean isOwner = clients.transaction() == null || next.follows(batch) || isInDriver();
       return isOwner && clients.log().next() == start;
     }
   }
 
   private KeptClients() {}
+
+  private static boolean isInDriver() {
+    SparkEnv here = SparkEnv.get();
+    return here != null && here.executorId().equals("driver");
+  }
 
   /** {@code capacity}: how many are kept at most. */
   static void keep(

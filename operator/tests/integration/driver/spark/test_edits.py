@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.api.v1alpha1.driver_and_executor import MOST_SLOTS_IN_DRIVER
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.stream import Stream
 from penstock.driver.checkpoint.storage.volume import VolumeCheckpoints
@@ -151,13 +152,16 @@ def test_a_plan_that_runs_a_job_leaves_nothing_behind(
         "    rows = source.sparkSession.range(4).count()\n"
         "    return source.select((source.value + rows).alias('value'))\n"
     )
-    fields = {"source": RATE, "sink": {"console": {}}, "trigger": trigger}
+    rate = {"rate": {"rowsPerSecond": 16, "numPartitions": MOST_SLOTS_IN_DRIVER}}
+    fields = {"source": rate, "sink": {"console": {}}, "trigger": trigger}
     running = ContinuousStream.model_validate(manifest("numbers", fields))
     judge = judge_of(running, tmp_path, spark)
     edited = {**fields, "transform": {"python": {"function": "flows:flow", "inline": text}}}
     with bare(spark, running, tmp_path) as query:
         tasks = running_tasks(spark)
-        query.wait("all cores are taken", lambda: trigger is MICRO_BATCH or tasks() == 2)
+        query.wait(
+            "all cores are taken", lambda: trigger is MICRO_BATCH or tasks() == MOST_SLOTS_IN_DRIVER
+        )
         if trigger is MICRO_BATCH:
             assert judge(Stream(manifest("numbers", edited))) is None
             return

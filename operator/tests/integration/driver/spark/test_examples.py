@@ -134,7 +134,7 @@ def test_deduplicate(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
 def test_join_table(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     """With the file of the ConfigMap in another folder."""
     made, source, sink = kafka(topics, "join-table")
-    document = made.model_dump(mode="json", by_alias=True, exclude_none=True)
+    document = made.model_dump(mode="json", by_alias=True, exclude_unset=True)
     sql = document["spec"]["transform"]["sql"]
     document["spec"]["transform"]["sql"] = sql.replace("/etc/shops", str(tmp_path))
     (tmp_path / "shops.jsonl").write_text('{"id": 7, "name": "Oslo"}\n{"id": 8, "name": "Rome"}\n')
@@ -151,7 +151,7 @@ def test_join_table(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
 def test_avro_to_json(topics: Topics, class_path: str, tmp_path: Path) -> None:
     """With the jar on the class path instead of from Maven Central."""
     made, source, sink = kafka(topics, "avro-to-json")
-    document = made.model_dump(mode="json", by_alias=True, exclude_none=True)
+    document = made.model_dump(mode="json", by_alias=True, exclude_unset=True)
     del document["spec"]["dependencies"]
     (jar,) = maven_jars("spark-avro", CHECKOUT / "testkit/streams/avro/pom.xml").glob("*.jar")
     producer = Producer({"bootstrap.servers": topics.bootstrap, "acks": "all"})
@@ -238,7 +238,7 @@ def netcat(topics: Topics, url: str) -> Iterator[tuple[ContinuousStream, str]]:
             {"options": {"host": "127.0.0.1", "port": str(port)}},
             {"bootstrapServers": topics.bootstrap, "topic": sink},
         )
-        document = made.model_dump(mode="json", by_alias=True, exclude_none=True)
+        document = made.model_dump(mode="json", by_alias=True, exclude_unset=True)
         document["spec"]["dependencies"]["jars"] = [url]
         document["spec"]["transform"] = {
             "sql": "SELECT shout(line) AS value FROM source",

@@ -77,19 +77,31 @@ FROM (SELECT key, CAST(value AS STRING) AS text FROM source)
 """
 
 
+def _computes(jvm: Jvm) -> bool:
+    """Whether a task's thread is in a regular expression."""
+    stacks = jvm.gateway.jvm.java.lang.Thread.getAllStackTraces()
+    return any(
+        str(thread.getName()).startswith("Executor task")
+        and len(stacks[thread]) > 0
+        and str(stacks[thread][0].getClassName()).startswith("java.util.regex")
+        for thread in stacks
+    )
+
+
 @pytest.fixture
 def doomed_jvm(class_path: str) -> Iterator[Jvm]:
     """One of the test's own: a thread is left in it that only its end stops."""
     running = Jvm.launch(1024, class_path, "127.0.0.1", fast_start_options([], 1024, cores=0))
     yield running
     running.kill()
+    running.end()
 
 
 @pytest.mark.parametrize(
     ("trigger", "keeps_session"),
     [
         pytest.param(CONTINUOUS, True, id="continuous"),
-        pytest.param(MICRO_BATCH, True, id="micro-batch"),
+        pytest.param(MICRO_BATCH, True, id="micro-batch", marks=pytest.mark.full),
         pytest.param(CONTINUOUS, False, id="continuous, next session"),
         pytest.param(MICRO_BATCH, False, id="micro-batch, next session", marks=pytest.mark.full),
         pytest.param(REAL_TIME, True, id="real-time", marks=pytest.mark.full),
@@ -117,7 +129,7 @@ def test_a_task_that_does_not_end_costs_its_jvm(
         topics.send(source, range(10))
         topics.wait_received(sink, range(10))
         topics.send(source, range(13, 14))
-        time.sleep(5)  # the task has it by then
+        wait_for("the task computes", lambda: _computes(doomed_jvm))
         assert driver.runtime.session is not None
         driver.runtime.session.sparkContext.cancelAllJobs()
         began = time.monotonic()

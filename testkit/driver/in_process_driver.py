@@ -7,16 +7,19 @@ import faulthandler
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.context import DriverContext
 from penstock.driver.environment import Environment, LocalEnvironment
-from penstock.driver.jvm import Jvm
+from penstock.driver.jvm import Jvm, fast_start_options
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.followed_stream import FollowedStream, LiveFields
 from penstock.driver.loop import DriverOutput, Loop
@@ -107,6 +110,24 @@ class InProcessDriver:
         """Raises the exception that ended the loop, if one did."""
         if self.error is not None:
             raise self.error
+
+
+@contextlib.contextmanager
+def second_jvm(class_path: str, submit: Sequence[str] = ()) -> Iterator[Jvm]:
+    """A JVM of a test's own, with arguments for SparkSubmit. It is killed in the end.
+
+    pyspark keeps its first one for the whole process, so that one is set aside meanwhile.
+    """
+    options = fast_start_options([], 1024, cores=0)
+    second = Jvm.launch(1024, class_path, "127.0.0.1", options, submit)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_gateway", "_jvm", "_active_spark_context"):
+            patch.setattr(SparkContext, name, None)
+        try:
+            yield second
+        finally:
+            second.kill()
+            second.end()
 
 
 def impatient(stream: ContinuousStream) -> RestartPolicy:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark import SparkContext
 
-from penstock.driver.jvm import Jvm, fast_start_options
+from penstock.driver.jvm import Jvm
 from penstock.driver.spark.session import submit_arguments
+from testkit.driver.in_process_driver import second_jvm
 from testkit.kafka.broker import Broker
 from testkit.kafka.jars import maven_jars
 from testkit.streams.streams import stream
@@ -22,17 +22,11 @@ _POM = Path(__file__).with_name("pom.xml")
 
 @pytest.fixture(scope="module")
 def jvm_with_avro(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
-    """A second JVM. pyspark keeps its first one for the whole process, so it is set aside."""
     (jar,) = maven_jars("spark-avro", _POM).iterdir()
     spec = stream(dependencies={"jars": [f"file://{jar}"]}).spec
     submit = submit_arguments(spec, tmp_path_factory.mktemp("scratch"))
-    options = fast_start_options([], 1024, cores=0)
-    second = Jvm.launch(1024, class_path, "127.0.0.1", options, submit=submit)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SparkContext, "_gateway", None)
-        patch.setattr(SparkContext, "_jvm", None)
-        yield second
-    second.end()
+    with second_jvm(class_path, submit) as jvm:
+        yield jvm
 
 
 @pytest.mark.proves("write-a-stream.md#transform")

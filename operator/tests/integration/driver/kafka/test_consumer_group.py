@@ -95,7 +95,7 @@ def test_a_group_that_others_use_is_a_warning_while_they_do(
         topics.wait_received(sink, range(10))
         member.close()
         wait_silent(driver)
-        assert lags(topics, group) == {(source, 0): 0}
+        wait_for("the offsets", lambda: lags(topics, group) == {(source, 0): 0})
         admin = AdminClient({"bootstrap.servers": topics.bootstrap})
 
         def is_found() -> bool:

@@ -6,17 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import Failure
-from penstock.driver.jvm import Jvm, fast_start_options
+from penstock.driver.jvm import Jvm
 from penstock.driver.spark import query
 from penstock.driver.spark.session import submit_arguments
 from testkit.driver.bare_query import bare_session
-from testkit.driver.in_process_driver import running
+from testkit.driver.in_process_driver import running, second_jvm
 from testkit.kafka.topics import Topics
 from testkit.streams.examples import compiled, consume, example, produce
 from testkit.streams.streams import REAL_TIME, kafka_sink, kafka_source, stream
@@ -211,19 +210,11 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def jvm_with_jar(jar: Path, class_path: str) -> Iterator[Jvm]:
-    """A second JVM, with the jar added as spec.dependencies adds it.
-
-    pyspark keeps its first JVM for the whole process, so that one is set aside meanwhile.
-    """
+    """It has the jar as spec.dependencies adds it."""
     spec = stream(dependencies={"jars": [f"file://{jar}"]}).spec
     submit = submit_arguments(spec, jar.parent / "scratch")
-    options = fast_start_options([], 1024, cores=0)
-    second = Jvm.launch(1024, class_path, "127.0.0.1", options, submit=submit)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SparkContext, "_gateway", None)
-        patch.setattr(SparkContext, "_jvm", None)
-        yield second
-    second.end()
+    with second_jvm(class_path, submit) as jvm:
+        yield jvm
 
 
 def test_flat_map_in_continuous_mode(topics: Topics, jvm_with_jar: Jvm, tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from penstock.contract import sizing
 from penstock.contract.driver_report import QueryState
 from penstock.contract.naming import stream_labels
 from penstock.driver.failures import QUERY_NOT_STOPPED
-from penstock.driver.jvm import Jvm, fast_start_options
+from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.loop import DriverMustExit
 from penstock.driver.spark import session
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.fake_kubelet import POLLING, Kubelet, driver_pod
-from testkit.driver.in_process_driver import running
+from testkit.driver.in_process_driver import running, second_jvm
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, REAL_TIME
@@ -90,11 +90,9 @@ def _computes(jvm: Jvm) -> bool:
 
 @pytest.fixture
 def doomed_jvm(class_path: str) -> Iterator[Jvm]:
-    """One of the test's own: a thread is left in it that only its end stops."""
-    running = Jvm.launch(1024, class_path, "127.0.0.1", fast_start_options([], 1024, cores=0))
-    yield running
-    running.kill()
-    running.end()
+    """A thread is left in it that only its end stops."""
+    with second_jvm(class_path) as jvm:
+        yield jvm
 
 
 @pytest.mark.parametrize(

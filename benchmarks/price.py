@@ -15,7 +15,7 @@ import contextlib
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def main() -> None:
     installation = install(ensure_cluster())
     prices = []
     for shape in (shape for shape in SHAPES if shape.name in options.shapes):
-        with namespace(installation) as kube:
+        with installation.streams_namespace("price") as kube:
             prices.append(price(installation, kube, shape, options.streams, options.rates))
         print(prices[-1], flush=True)
         if options.json:
@@ -207,7 +207,7 @@ class SinkEnd:
 def _back(stream: Stream, sink: SinkEnd) -> float:
     """Seconds until there are new records after the driver's pod was deleted."""
     stream.wait_ready(READY_SECONDS)
-    stream.kube.run("delete", "pod", stream.driver_pod, "--grace-period=0", "--force")
+    stream.delete_driver_pod()
     began = time.monotonic()
     time.sleep(1)  # what was in flight arrives
     records = sink.records()
@@ -271,25 +271,6 @@ def table(prices: Sequence[Price]) -> str:
             f"{it.first_seconds} s | {it.back_seconds} s |"
         )
     return "\n".join(lines)
-
-
-@contextlib.contextmanager
-def namespace(installation: Installation) -> Iterator[Kube]:
-    """One for streams, under the restricted Pod Security Standard."""
-    name = f"price-{uuid.uuid4().hex[:8]}"
-    kube = installation.kube(name)
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    kube.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": name, "labels": labels},
-        }
-    )
-    try:
-        yield kube
-    finally:
-        kube.run("delete", "namespace", name, "--wait=false")
 
 
 if __name__ == "__main__":

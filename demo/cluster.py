@@ -61,7 +61,7 @@ def _kill_driver(stream: Stream) -> None:
     """Deletes the driver's pod, and waits until the stream is Ready again."""
     print_line("Killing the driver: kubectl delete pod --grace-period=0 --force")
     restarts, watch = stream.restarts("pod"), Stopwatch()
-    stream.kube.run("delete", "pod", stream.driver_pod, "--grace-period=0", "--force")
+    stream.delete_driver_pod()
     stream.wait_for("a counted restart of the pod", lambda: stream.restarts("pod") > restarts, 60)
     stream.wait_ready()
     print_line(f"Ready again after {watch.seconds:.0f} s, without help: {_summary(stream)}")

@@ -41,21 +41,9 @@ def installation(cluster: Cluster) -> Installation:
 
 @pytest.fixture(scope="module")
 def kube(installation: Installation) -> Iterator[Kube]:
-    """A namespace for the module, under the restricted Pod Security Standard."""
-    namespace = f"e2e-{uuid.uuid4().hex[:8]}"
-    kube = installation.kube(namespace)
-    kube.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {
-                "name": namespace,
-                "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
-            },
-        }
-    )
-    yield kube
-    kube.run("delete", "namespace", namespace, "--wait=false")
+    """A namespace for the module."""
+    with installation.streams_namespace("e2e") as kube:
+        yield kube
 
 
 @pytest.fixture

@@ -174,10 +174,6 @@ def kill_jvm(target: Target) -> None:
     target.signal(target.driver(), "KILL")
 
 
-def delete_driver_pod(stream: Stream) -> None:
-    stream.kube.run("delete", "pod", stream.driver_pod, "--grace-period=0", "--force")
-
-
 def delete_an_executor(target: Target) -> None:
     pod = target.executor()["metadata"]["name"]
     target.stream.kube.run("delete", "pod", pod, "--grace-period=0", "--force")

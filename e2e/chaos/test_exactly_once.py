@@ -61,7 +61,7 @@ def kills_with(zombies: Zombies) -> list[Callable[[Target], None]]:
     return [
         faults.kill_jvm,
         zombies,
-        lambda target: faults.delete_driver_pod(target.stream),
+        lambda target: target.stream.delete_driver_pod(),
         kill_an_executors_jvm,
         faults.delete_an_executor,
     ]
@@ -72,7 +72,7 @@ def kills_of_one_pod() -> list[Callable[[Target], None]]:
     return [
         faults.kill_jvm,
         frozen_for_a_moment,
-        lambda target: faults.delete_driver_pod(target.stream),
+        lambda target: target.stream.delete_driver_pod(),
         faults.exhaust_driver,
     ]
 

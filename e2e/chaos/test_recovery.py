@@ -87,7 +87,7 @@ FAULTS = [
     ),
     Fault(
         "driver's pod deleted",
-        lambda target: faults.delete_driver_pod(target.stream),
+        lambda target: target.stream.delete_driver_pod(),
         level="pod",
         finds="DriverPodReplaced: ",
     ),
@@ -322,7 +322,7 @@ def _inject(fault: Fault, target: Target, numbers: Sender, status: StatusLog) ->
         stream.wait_ready(faults.PATIENCE_SECONDS)
     except WaitTimeout as error:
         print(f"\n{fault.name}: {error}")
-        faults.delete_driver_pod(stream)
+        stream.delete_driver_pod()
         stream.wait_ready()
         target.wait_until_flows(numbers, "help")
     unready = status.unready_at(began)

@@ -78,7 +78,7 @@ def test_counts_are_exact_through_kills_and_switches_of_the_mode(
     target = Target(installation, stream, spec, source, out=_NOBODY)
     strikes: dict[str, Callable[[], None]] = {
         "process": partial(faults.kill_jvm, target),
-        "pod": partial(faults.delete_driver_pod, stream),
+        "pod": stream.delete_driver_pod,
     }
     if executor != IN_DRIVER:
         strikes["query"] = partial(faults.delete_an_executor, target)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from testkit.cluster.access import Cluster
@@ -32,6 +35,24 @@ class Installation:
 
     def kube(self, namespace: str) -> Kube:
         return self.cluster.kube(namespace)
+
+    @contextlib.contextmanager
+    def streams_namespace(self, prefix: str) -> Iterator[Kube]:
+        """A namespace for streams, under the restricted Pod Security Standard."""
+        name = f"{prefix}-{uuid.uuid4().hex[:8]}"
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        kube = self.kube(name)
+        kube.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": name, "labels": labels},
+            }
+        )
+        try:
+            yield kube
+        finally:
+            kube.run("delete", "namespace", name, "--wait=false")
 
 
 def install(cluster: Cluster) -> Installation:

@@ -57,6 +57,10 @@ class Stream:
     def driver_pod(self) -> str:
         return f"{self.name}-driver-0"
 
+    def delete_driver_pod(self) -> None:
+        """It has no time to stop cleanly."""
+        self.kube.run("delete", "pod", self.driver_pod, "--grace-period=0", "--force")
+
     def resource(self) -> Object:
         return look_at(self.kube, kinds.STREAM, self.name) or {}
 

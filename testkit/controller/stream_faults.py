@@ -83,6 +83,30 @@ def broker_down() -> ClusterFacts:
     )
 
 
+def broker_down_after_a_memory_kill() -> ClusterFacts:
+    """The driver's container was killed a while ago, and the stream had recovered."""
+    cluster = running()
+    killed = cluster.clock()
+    cluster.clock.advance(300)
+    failure = LastFailure(
+        reason="BrokerUnreachable",
+        message="No answer within 10 s",
+        permanent=False,
+        time=cluster.clock(),
+    )
+    report = samples.report(
+        spec_hash=cluster.applied_hash, state=QueryState.RESTARTING, last_failure=failure
+    )
+    finished = f"{killed:%Y-%m-%dT%H:%M:%SZ}"
+    terminated = {"reason": "OOMKilled", "exitCode": 137, "finishedAt": finished}
+    container = samples.container(
+        ready=False, state={"running": {}}, lastState={"terminated": terminated}
+    )
+    cluster.put_pod(report, containerStatuses=[container])
+    cluster.reconcile()
+    return facts_of(cluster)
+
+
 def broker_refuses() -> ClusterFacts:
     return checked_inside(broker_down(), Reach.REFUSED)
 

@@ -26,10 +26,9 @@ from testkit.kafka.broker import free_ports
 from testkit.kafka.topics import Topics
 from testkit.wait import wait_for
 
-# Harmless warnings of Spark: at the start of a continuous query; at a start after async progress
-# tracking was on; and about time, on a busy machine.
+# Harmless warnings of Spark: at a start after async progress tracking was on, and about time, on a
+# busy machine.
 EXPECTED_WARNINGS = (
-    "Disabling AQE",
     "Batch completion log latest batch id",
     "Current batch is falling behind",
     "Neither Kafka's brokers nor the name server answered within 15 s",

@@ -28,6 +28,8 @@ from penstock.contract.reason_table import Remedy
 
 # What the chart allows at most.
 _RAREST_NUMBERS = timedelta(hours=1)
+# A failure comes a little before the stream is not Ready; what failed earlier has passed.
+_SAME_FAILURE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,18 @@ class StreamFacts(RunningParts):
 
     def condition(self, kind: str) -> Condition | None:
         return find_condition(self.status, kind)
+
+    def has_passed(self, failed: datetime) -> bool:
+        """Whether what failed then is not why the stream is not Ready now.
+
+        It has also ended with the pod before: an edit replaced that.
+        """
+        ready = self.condition("Ready")
+        if ready is None or ready.status == "True":
+            return ready is not None
+        shortly_before = ready.last_transition_time - _SAME_FAILURE
+        pod = self.driver_pod
+        return failed < (max(shortly_before, pod.created) if pod else shortly_before)
 
     def holds(self, kind: str) -> bool:
         return holds(self.status, kind)

@@ -52,14 +52,14 @@ _SUBMIT_CLASS = "org.apache.spark.deploy.SparkSubmit"
 _START_SECONDS = 60.0
 _FETCH_SECONDS = 240.0
 # JavaModuleOptions of Spark 4.3: the packages that Spark needs opened, and what Java 24 and newer
-# would warn of. Executors have them from images/spark/java-options.
+# would warn of. Java 25 has no sun.security.action, which no jar uses, and would warn of it.
+# Executors have them from images/spark/java-options.
 _OPENED = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect",
     "java.base/java.io", "java.base/java.net", "java.base/java.nio", "java.base/java.util",
     "java.base/java.util.concurrent", "java.base/java.util.concurrent.atomic",
     "java.base/jdk.internal.ref", "java.base/sun.nio.ch", "java.base/sun.nio.cs",
-    "java.base/sun.security.action", "java.base/sun.util.calendar",
-    "java.security.jgss/sun.security.krb5",
+    "java.base/sun.util.calendar", "java.security.jgss/sun.security.krb5",
 )  # fmt: skip
 _ALLOWED = ("--sun-misc-unsafe-memory-access=allow", "--enable-native-access=ALL-UNNAMED")
 # The JVM's own exit code under -XX:+ExitOnOutOfMemoryError.
@@ -67,7 +67,7 @@ EXIT_OUT_OF_MEMORY = 3
 # Those of connector/CheckpointLease.
 EXIT_TAKEN_OVER = 90
 EXIT_NOT_RENEWED = 91
-ENV_JAVA_OPTIONS = "PENSTOCK_DRIVER_JAVA_OPTIONS"
+ENV_JAVA_OPTIONS = "PENSTOCK_JAVA_OPTIONS"
 # The data source, which needs Spark's connector too. It is with all else of connector/ in one jar.
 _CONNECTOR = "dev.penstock.spark.KafkaProvider"
 _COMPILED_FOR = "dev.penstock.spark.SparkVersion"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from penstock.api.problem import Problem
@@ -157,13 +157,14 @@ def killed_for_memory(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Find
         for end in (end for container in pod.containers for end in container.ends):
             is_recent = end.finished is None or facts.now - end.finished < _RECENT
             if end.reason == OOM_KILLED and is_recent:
-                yield _killed(stream, pod)
+                yield _killed(stream, pod, end.finished)
 
 
-def _killed(stream: StreamFacts, pod: Pod) -> Finding:
+def _killed(stream: StreamFacts, pod: Pod, finished: datetime | None) -> Finding:
     part = "driver" if pod.is_driver else "executor"
+    has_passed = stream.holds("Ready") if finished is None else stream.has_passed(finished)
     return Finding(
-        Severity.WARNING if stream.holds("Ready") else Severity.PROBLEM,
+        Severity.WARNING if has_passed else Severity.PROBLEM,
         str(stream.key),
         OOM_KILLED,
         f"The {part} {pod.name} used more memory than its limit and was killed",

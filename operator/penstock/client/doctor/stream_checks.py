@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from penstock.api.problem import sentence
 from penstock.api.v1alpha1.status import Condition
@@ -20,8 +20,6 @@ _STALE_AFTER = timedelta(seconds=30)
 # New numbers may be written so late, beyond the operator's interval.
 _UNSEEN_AFTER = timedelta(minutes=2)
 _RECENT = timedelta(hours=1)
-# A failure comes a little before the stream is not Ready; what failed earlier has passed.
-_SAME_FAILURE = timedelta(seconds=30)
 _NEARLY_FULL = 0.9
 # A start, a rollout or a restart takes this long at most, unless something is wrong.
 _STARTS_WITHIN = timedelta(minutes=2)
@@ -181,17 +179,11 @@ def _cause(stream: StreamFacts, ready: Condition) -> tuple[str, str]:
         return ready.reason, ready.message
     if failure.message and failure.message in ready.message:
         return failure.reason, ready.message  # Kubernetes' word is the reason: CrashLoopBackOff
-    if failure.time < _earliest_cause(stream, ready):
+    if stream.has_passed(failure.time):
         return ready.reason, ready.message
     if ready.reason in _SAYS_LITTLE:
         return failure.reason, f"{failure.message.rstrip('.')}; now: {ready.message}"
     return ready.reason, f"{ready.message}; before that {failure.reason}: {failure.message}"
-
-
-def _earliest_cause(stream: StreamFacts, ready: Condition) -> datetime:
-    """What failed before then has passed, or ended with the pod before: an edit replaced that."""
-    shortly_before = ready.last_transition_time - _SAME_FAILURE
-    return max(shortly_before, stream.driver_pod.created) if stream.driver_pod else shortly_before
 
 
 def _reaches_brokers(stream: StreamFacts, reason: str) -> bool:

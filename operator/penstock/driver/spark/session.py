@@ -116,6 +116,9 @@ _DEFAULTS_WITH_EXECUTORS = {
     # The executor: it exits after five heartbeats without an answer within the interval. Otherwise
     # it writes on, and all of that comes again (12,946 records in 60 s, measured).
     "spark.executor.heartbeat.maxFailures": "5",
+    # The watch misses a pod that was deleted by force: its last state was Running, and the kind of
+    # the event is not looked at (ExecutorPodsWatchSnapshotSource, 4.3). So long it is not replaced.
+    "spark.kubernetes.executor.apiPollingInterval": "10s",
 }
 
 _PLUGINS = "spark.plugins"

@@ -35,8 +35,6 @@ _STYLES: dict[str, str] = {
 _FRAMES_PER_SECOND = 4
 # Python's names of the levels, and log4j's.
 _LEVELS = {"WARNING", "ERROR", "CRITICAL", "WARN", "FATAL"}
-# Spark logs this at each start in these modes; it is harmless.
-_HARMLESS = ("ContinuousExecution: Disabling AQE", "MicroBatchExecution: Disabling AQE")
 
 
 class _Console(Console):
@@ -150,8 +148,6 @@ def warning_in(line: str) -> str | None:
     words = [logger, entry.get("message"), entry.get("reason")]
     words += [entry.get("cause") or entry.get("error") or entry.get("rootCause")]
     text = ": ".join(str(word) for word in words if word)
-    if text.startswith(_HARMLESS):
-        return None
     return f"{str(entry.get('time', ''))[11:19]} {text}".strip()
 
 

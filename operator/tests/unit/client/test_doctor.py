@@ -16,6 +16,7 @@ from testkit.controller.stream_faults import (
     BROKER,
     acl_missing,
     broker_down,
+    broker_down_after_a_memory_kill,
     broker_refuses,
     claim_gone,
     claim_unbound,
@@ -59,6 +60,7 @@ FAULTS = (
     Fault(acl_missing, f"{STREAM}KafkaAuthorization: Stalled for 30s: Not authorized"),
     Fault(poison_record, f"{STREAM}DivideByZero: Restarting for"),
     Fault(broker_down, f"{STREAM}BrokerUnreachable: Restarting for"),
+    Fault(broker_down_after_a_memory_kill, f"{STREAM}BrokerUnreachable: Restarting for"),
     Fault(
         broker_refuses,
         f"{STREAM}BrokerUnreachable: {INSIDE}: the host answers, and nothing listens at the port",

@@ -162,8 +162,6 @@ def of_jvm(level: str, message: str, logger: str = "org.x.A", second: int = 9) -
         (json.dumps({**OURS, "level": "INFO"}), None),
         (of_jvm("ERROR", "Ignoring error", "org.x.Inbox"), "06:29:09 Inbox: Ignoring error"),
         (of_jvm("INFO", "fine"), None),
-        (of_jvm("WARN", "Disabling AQE since ...", "org.x.ContinuousExecution"), None),
-        (of_jvm("WARN", "Disabling AQE since ...", "org.x.MicroBatchExecution"), None),
         ("OpenJDK 64-Bit Server VM warning: ERROR", None),
         ("{not JSON", None),
         ("{}", None),

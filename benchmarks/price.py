@@ -11,6 +11,7 @@ one from a `kubectl delete pod --force` of the driver to the next record.
 from __future__ import annotations
 
 import argparse
+import calendar
 import contextlib
 import json
 import time
@@ -157,12 +158,8 @@ def price(
                     of_source={"options": {}},  # Kafka's own time for a fetch
                     **shape.spec,
                 )
-                spec["driver"] = {"resources": {"requests": {"cpu": "25m"}}}
-                if count > 1 and "executor" in spec:
-                    spec["executor"] = {
-                        **spec["executor"],
-                        "resources": {"requests": {"cpu": "25m"}},
-                    }
+                for pod in {"driver", *spec.keys()} & {"driver", "executor"}:
+                    spec[pod] = {**spec.get(pod, {}), "resources": {"requests": {"cpu": "25m"}}}
                 kube.apply(manifest(stream.name, spec))
             wait_for("a record of each", lambda: all(it.records() for it in sinks), READY_SECONDS)
             found.first_seconds = round(time.monotonic() - began, 1)
@@ -230,20 +227,30 @@ def _requests(pod: Object) -> dict[str, str]:
 
 
 def usage(kube: Kube, installation: Installation) -> Usage:
-    """Of all pods of the namespace."""
+    """Of all pods of the namespace: the first figures from now on."""
+    now = time.time()
+    found = wait_for("figures", lambda: _usage(kube, installation, now), READY_SECONDS, every=1.0)
+    assert found is not None
+    return found
+
+
+def _usage(kube: Kube, installation: Installation, since: float) -> Usage | None:
     node = installation.cluster.nodes[0]
     path = f"/api/v1/nodes/{node}/proxy/stats/summary"
     summary = json.loads(kube.run("get", "--raw", path))
     pods = [it for it in summary["pods"] if it["podRef"]["namespace"] == kube.namespace]
+    at = {it["podRef"]["name"]: _seconds(it["cpu"]["time"]) for it in pods}
+    if min(at.values()) < since:
+        return None
     return Usage(
-        {it["podRef"]["name"]: _seconds(it["cpu"]["time"]) for it in pods},
+        at,
         {it["podRef"]["name"]: it["cpu"]["usageCoreNanoSeconds"] / 1e9 for it in pods},
         sum(it["memory"]["workingSetBytes"] for it in pods),
     )
 
 
 def _seconds(time_of_day: str) -> float:
-    return time.mktime(time.strptime(time_of_day, "%Y-%m-%dT%H:%M:%SZ"))
+    return calendar.timegm(time.strptime(time_of_day, "%Y-%m-%dT%H:%M:%SZ"))
 
 
 def _cores(before: Usage, after: Usage) -> float:

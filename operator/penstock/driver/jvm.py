@@ -40,8 +40,7 @@ from penstock.driver.logs import leave_out_noise
 # Of the driver's and the executors' JVMs: both files are at the same place in the image.
 COMMON_OPTIONS = (
     # C2 compiles what has run ten times as often as by default: starting Spark runs very much code
-    # a few thousand times. That halves its processor time, and records take a third less of it
-    # (docs/capacity.md, "The JVMs").
+    # a few thousand times (docs/capacity.md, "The driver's JVM", has the figures).
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=6000",
     "-XX:Tier4CompileThreshold=150000",

@@ -206,7 +206,7 @@ def _back(stream: Stream, sink: SinkEnd) -> float:
     stream.wait_ready(READY_SECONDS)
     stream.delete_driver_pod()
     began = time.monotonic()
-    time.sleep(1)  # what was in flight arrives
+    time.sleep(3)  # the kubelet takes a moment to kill it
     records = sink.records()
     wait_for("the next record", lambda: sink.records() > records, READY_SECONDS)
     return round(time.monotonic() - began, 1)

@@ -181,9 +181,10 @@ def run(frame: DataFrame, **trigger: str) -> None:
         .trigger(**trigger)
         .start()
     )
-    for _ in range(600):
-        if len(list(Path(location, "commits").glob("[0-9]*"))) >= 3:
-            break
+    until = time.monotonic() + 120
+    while len(list(Path(location, "commits").glob("[0-9]*"))) < 3:
+        if not query.isActive or time.monotonic() > until:
+            raise SystemExit(f"The training query has not committed: {query.exception()}")
         time.sleep(0.1)
     query.stop()
 

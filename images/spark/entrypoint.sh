@@ -32,7 +32,7 @@ done
 # spark.master: only on Kubernetes does Spark read the secret of its RPC from a file, and an executor
 # asks its driver for the configuration, spark.master included, over this RPC.
 # shellcheck disable=SC2086 # several options
-exec java @/opt/spark/java-options $PENSTOCK_JAVA_OPTIONS "$@" \
+exec java @/opt/spark/java-options ${PENSTOCK_JAVA_OPTIONS:-} "$@" \
   -Dspark.master=k8s:// "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
   -cp "${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}${class_path#:}" \
   org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \

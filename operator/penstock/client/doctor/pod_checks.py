@@ -161,8 +161,9 @@ def killed_for_memory(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Find
 
 
 def _killed(stream: StreamFacts, pod: Pod, finished: datetime | None) -> Finding:
-    part = "driver" if pod.is_driver else "executor"
-    has_passed = stream.holds("Ready") if finished is None else stream.has_passed(finished)
+    part, has_passed = "driver" if pod.is_driver else "executor", stream.holds("Ready")
+    if pod.is_driver and finished is not None:  # without an executor a stream stays Ready a while
+        has_passed = stream.has_passed(finished)
     return Finding(
         Severity.WARNING if has_passed else Severity.PROBLEM,
         str(stream.key),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -56,7 +54,6 @@ class SparkApplication:
         self._wanted: Size | None = None
         self.requested: Size | None = None
         """What the session was last asked for; None if it was asked for no executors yet."""
-        self._ahead: SessionAhead | None = None
         self._threads = 0
         """Task slots of the last session whose tasks ran in the driver; 0 if there was none."""
         self._write_state: bool | None = None
@@ -68,16 +65,6 @@ class SparkApplication:
         self._lacked_at: float | None = None
         self._memory_kills = executors.MemoryKills()
 
-    def start_ahead(self, stream: ContinuousStream, expected: Size) -> None:
-        """Begins to start the first session while the source is asked, which takes as long.
-
-        Not if the tasks are to run in executors, whose number must be known.
-        """
-        is_first = self._ahead is None and self.session is None and self._threads == 0
-        if is_first and expected.in_driver:
-            conf = session.spark_conf(stream, self._environment, expected)
-            self._ahead = SessionAhead(self._jvm, conf)
-
     def start(self, stream: ContinuousStream, size: Size, *, keeps_state: bool | None) -> None:
         """Starts a session: with its executors, if it is known whether the query keeps state.
 
@@ -87,8 +74,7 @@ class SparkApplication:
         conf |= self.before_session(size, keeps_state=keeps_state)
         if size.in_driver:
             self._threads = threads_in_driver(stream.spec, size)
-        started = self._ahead.take(conf) if self._ahead is not None else None
-        self.session = started or session.start(self._jvm.gateway, conf)
+        self.session = session.start(self._jvm.gateway, conf)
         self._writes = session.failed_write(self._jvm.gateway)
 
     def begin_next_query(self) -> None:
@@ -119,8 +105,6 @@ class SparkApplication:
         up, self.session = self.session, None
         self.requested = self._write_state = None
         if up is None:
-            if self._ahead is not None:
-                self._ahead.drop()
             return
         with executors.without_stop_warnings(up.sparkContext):
             try:
@@ -241,33 +225,6 @@ class SparkApplication:
         # Others may have taken their place while a step ran.
         is_due = self._lacked_at is not None and now - self._lacked_at < _MEMORY_KILL_SECONDS
         return self._memory_kills.new(self.session.sparkContext) if is_due else None
-
-
-class SessionAhead:
-    """A session that a thread starts before it is known whether it is the right one."""
-
-    def __init__(self, jvm: Jvm, conf: dict[str, str]) -> None:
-        self._conf = conf
-        pool = concurrent.futures.ThreadPoolExecutor(1, "session")
-        self._started: concurrent.futures.Future[SparkSession] | None = pool.submit(
-            lambda: session.start(jvm.gateway, conf)
-        )
-        pool.shutdown(wait=False)
-
-    def take(self, conf: dict[str, str]) -> SparkSession | None:
-        """The session, once, if it has these settings. One with others is stopped."""
-        started, self._started = self._started, None
-        if started is None:
-            return None
-        if self._conf == conf:
-            return started.result()
-        started.result().stop()
-        return None
-
-    def drop(self) -> None:
-        """Stops the session if nobody has taken it."""
-        with contextlib.suppress(Exception):  # it did not start, or its JVM has ended
-            self.take({})
 
 
 def _task_not_stopped() -> DriverError:

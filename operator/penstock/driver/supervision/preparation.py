@@ -104,17 +104,14 @@ class Preparation:
         self._dead_letters = dead_letters
         self._transactions = TransactionCheck(context.jvm, stream.spec, context.environment.secrets)
 
-    def check_pod(self) -> None:
-        """Looks for the files that the stream needs beside it: jars, Secrets, Python."""
+    def discover_partitions(self) -> None:
+        """Asks the source for its partitions, and starts to monitor it."""
         spec, environment = self._stream.spec, self._environment
         # On a laptop only a stream with Kafka has connector/, which needs Spark's connector.
         if isinstance(environment, PodEnvironment) or spec.uses_kafka:
             check_connector(self._jvm.gateway)
         check_secrets(spec, environment.secrets)
         user_python.check_text(spec.transform.python, environment.python)
-
-    def discover_partitions(self) -> None:
-        """Asks the source for its partitions, and starts to monitor it."""
         with self._noting_first_look():
             self._source.poll()
             self._sink.check()

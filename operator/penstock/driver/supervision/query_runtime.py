@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.contract.sizing import Size, producer_buffer, size
+from penstock.contract.sizing import Size, producer_buffer
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
@@ -52,9 +52,6 @@ if TYPE_CHECKING:
 
 # The wall clock is known this exactly.
 _READ_SECONDS = 0.5
-# So many are expected where no checkpoint says it. From 1 to 16 the session is the same, but for
-# the partitions of the state, which are two with fewer.
-_FIRST_PARTITIONS = 4
 
 
 class QueryRuntime:
@@ -287,15 +284,7 @@ class QueryRuntime:
     # Act.
 
     def discover_partitions(self) -> None:
-        """Asks the source for its partitions, and starts to monitor it.
-
-        The first time Spark starts meanwhile, if the tasks are to run in the driver.
-        """
-        self._preparation.check_pod()
-        committed = (self.progress.committed_offsets() or {}).values()
-        expected = size(sum(map(len, committed)) or _FIRST_PARTITIONS, self._stream.spec)
-        if isinstance(expected, Size):
-            self._application.start_ahead(self._stream, expected)
+        """Asks the source for its partitions, and starts to monitor it."""
         self._preparation.discover_partitions()
 
     def start_session(self) -> None:

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import SparkContext
 
-from penstock.api.reserved_spark_conf import SHUFFLE_PARTITIONS
 from penstock.contract import sizing
 from penstock.contract.driver_report import QueryState
 from penstock.contract.naming import stream_labels
@@ -174,47 +172,3 @@ def look_often(seconds: float) -> Iterator[None]:
     while time.monotonic() < end:
         yield
         time.sleep(0.2)
-
-
-@pytest.fixture
-def starts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
-    """The settings of each session that was started."""
-    seen: list[dict[str, str]] = []
-    start = session.start
-
-    def noting(gateway: Any, conf: dict[str, str]) -> Any:
-        seen.append(conf)
-        return start(gateway, conf)
-
-    monkeypatch.setattr(session, "start", noting)
-    return seen
-
-
-def test_the_first_session_starts_while_kafka_is_asked(
-    starts: list[dict[str, str]], topics: Topics, jvm: Jvm, tmp_path: Path
-) -> None:
-    """State in real-time mode has two partitions with this topic, and four are expected: only the
-    checkpoint knows.
-    """
-    source, sink = topics.make(2), topics.make()
-    topics.send(source, range(10))
-    counted = "SELECT key, CAST(count(*) AS STRING) AS value FROM source GROUP BY key"
-    counts = number_flow(
-        topics, source, sink, REAL_TIME, transform={"sql": counted}, outputMode="update"
-    )
-    for partitions in (["4", "2"], ["2"]):
-        with running(counts, jvm, tmp_path) as driver:
-            driver.wait_committed(10)
-        assert [conf[SHUFFLE_PARTITIONS] for conf in starts] == partitions
-        starts.clear()
-
-
-def test_a_session_that_nobody_needs_is_stopped(
-    starts: list[dict[str, str]], topics: Topics, jvm: Jvm, tmp_path: Path
-) -> None:
-    """There is no topic, so no query."""
-    flow = number_flow(topics, "missing", topics.make(), CONTINUOUS)
-    with running(flow, jvm, tmp_path) as driver:
-        driver.wait_failure("TopicMissing")
-    assert len(starts) == 1
-    assert SparkContext._active_spark_context is None

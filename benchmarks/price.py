@@ -3,9 +3,10 @@
     python -m benchmarks.price [--shapes NAME...] [--streams 1] [--rates 0 100 1000] [--json FILE]
 
 One shape after the other, each with a topic of its own of four partitions. With --streams N, N of
-them run side by side, each at the rates. Memory and processor time are the kubelet's, of all pods
-of the streams. `first` is the time from `kubectl apply` to the first record in the sink, `back` the
-one from a `kubectl delete pod --force` of the driver to the next record.
+them run side by side, each at the rates, and ask for 400Mi, so that a node has room. Memory and
+processor time are the kubelet's, of all pods of the streams. `first` is the time from `kubectl
+apply` to the first record in the sink, `back` the one from a `kubectl delete pod --force` of the
+driver to the next record.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ _PYTHON = {
         }
     }
 }
+_OF_MANY = {"requests": {"cpu": "25m", "memory": "400Mi"}, "limits": {"memory": "1Gi"}}
 _EXECUTOR = {"executor": {"cores": 6}}
 
 
@@ -159,7 +161,8 @@ def price(
                     **shape.spec,
                 )
                 for pod in {"driver", *spec.keys()} & {"driver", "executor"}:
-                    spec[pod] = {**spec.get(pod, {}), "resources": {"requests": {"cpu": "25m"}}}
+                    resources = {"requests": {"cpu": "25m"}} if count == 1 else _OF_MANY
+                    spec[pod] = {**spec.get(pod, {}), "resources": resources}
                 kube.apply(manifest(stream.name, spec))
             wait_for("a record of each", lambda: all(it.records() for it in sinks), READY_SECONDS)
             found.first_seconds = round(time.monotonic() - began, 1)

@@ -33,9 +33,9 @@ def look(application: SparkApplication, thread: int) -> PlanningWait:
     if job is None:
         return PlanningWait(line or "")
     application.request_for_job()
-    ready, _ = application.registered(query_runs=False)
-    how = "" if ready else ", and waits for an executor"
-    return PlanningWait("; ".join(filter(None, (line, f"{job}{how}"))), lacks_executor=not ready)
+    _, cores = application.registered(query_runs=False)
+    how = "" if cores else ", and waits for an executor"
+    return PlanningWait("; ".join(filter(None, (line, f"{job}{how}"))), lacks_executor=not cores)
 
 
 def running_job(context: SparkContext) -> str | None:

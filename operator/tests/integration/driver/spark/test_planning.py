@@ -35,6 +35,14 @@ def passes(source):
 """
 
 
+_RUNS_A_JOB = """
+def passes(source):
+    sleep = "java_method('java.lang.Thread', 'sleep', 12000L + id) AS slept"
+    source.sparkSession.range(0, 1, 1, 1).selectExpr(sleep).collect()
+    return source.select("value")
+"""
+
+
 def sleeps(seconds: float, **spec: Any) -> Any:
     python = {"function": "lookup:passes", "inline": _SLEEPS.format(seconds=seconds)}
     return stream(RATE, {"noop": {}}, transform={"python": python}, **spec)
@@ -60,6 +68,22 @@ def test_a_transform_that_is_planned_for_long_comes_up(
     said = [report for report in it.reports if re.fullmatch(words, report.message)]
     assert {report.state for report in said} == {QueryState.STARTING}
     assert it.last.last_failure is None
+
+
+@pytest.mark.proves("failures.md#planning-the-query-takes-long")
+def test_a_job_of_the_plan_waits_for_no_executor_where_the_driver_runs_it(
+    jvm: Jvm, tmp_path: Path
+) -> None:
+    python = {"function": "lookup:passes", "inline": _RUNS_A_JOB}
+    flow = stream(RATE, {"noop": {}}, transform={"python": python}, trigger=CONTINUOUS)
+    with running(flow, jvm, tmp_path) as it:
+        it.wait_ready()
+    said = [report for report in it.reports if report.message.startswith("Planning the query")]
+    assert {report.state for report in said} == {QueryState.STARTING}
+    messages = {report.message for report in said}
+    words = "Planning the query for 10 s: inline, line 4"
+    assert f"{words}; collect at inline:4 has run 0 of 1 tasks" in messages
+    assert not any("executor" in message for message in messages)
 
 
 @pytest.mark.proves("failures.md#the-drivers-jvm-is-frozen")

@@ -37,6 +37,7 @@ PACKAGES = (
     "org/apache/kafka/common/requests/",
     "org/apache/logging/log4j/layout/template/",
     "org/apache/spark/deploy/k8s/",
+    "org/apache/spark/executor/",
     "org/apache/spark/network/shuffle/streaming/",
     "org/apache/spark/scheduler/cluster/k8s/",
     "org/apache/spark/shuffle/streaming/",

@@ -161,8 +161,10 @@ def killed_for_memory(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Find
 
 
 def _killed(stream: StreamFacts, pod: Pod, finished: datetime | None) -> Finding:
-    part, has_passed = "driver" if pod.is_driver else "executor", stream.holds("Ready")
-    if pod.is_driver and finished is not None:  # without an executor a stream stays Ready a while
+    part = "driver" if pod.is_driver else "executor"
+    has_passed = stream.holds("Ready")
+    # Without an executor a stream may stay Ready for a while, so of one the time says nothing.
+    if pod.is_driver and finished is not None:
         has_passed = stream.has_passed(finished)
     return Finding(
         Severity.WARNING if has_passed else Severity.PROBLEM,

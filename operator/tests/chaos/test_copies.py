@@ -151,8 +151,8 @@ def test_a_backlog_in_real_time_is_committed_each_second(
     tmp_path: Path,
     record_figure: RecordFigure,
 ) -> None:
-    """A task of a partition takes a millisecond for a record at least, so it can have written a
-    thousand when it is killed, and not the whole batch of a minute.
+    """A task of a partition takes a millisecond for a record at least. So it can have written a
+    thousand when it is killed, more if the end of a batch takes long, and not all since the start.
     """
     source, sink = topics.make(2), topics.make()
     topics.send(source, range(12_000 if is_there else 1))
@@ -163,7 +163,7 @@ def test_a_backlog_in_real_time_is_committed_each_second(
         if not is_there:
             time.sleep(3)  # into the batch of a minute
             topics.send(source, range(1, 12_000))
-        process.kill(lambda: len(topics.received(sink)) > 3_000)
+        process.kill(lambda: len(topics.received(sink)) > 8_000)
     with driver(flow, tmp_path, class_path) as process:
         topics.wait_received(sink, range(12_000))
         assert process.stop() == 0
@@ -171,7 +171,7 @@ def test_a_backlog_in_real_time_is_committed_each_second(
     copies = sum(received.values()) - len(received)
     record_figure("copies", copies)
     assert set(received) == set(range(12_000))
-    assert copies <= 2 * 1_000 + 2
+    assert copies <= 4_000  # as if the end of each batch took half a second
 
 
 @pytest.mark.proves(2)

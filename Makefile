@@ -100,7 +100,7 @@ lock: $(STAMP) ## Write the hashes of the Python packages in the images, from co
 docs: $(STAMP) ## Build the documentation as a site, in build/docs, and check its links
 	$(BIN)/zensical build --strict
 
-bench-latency: $(STAMP) ## Measure each mode beside Kafka Streams and Flink, for docs/benchmarks; 15 minutes
+bench-latency: $(STAMP) ## Measure each mode beside Kafka Streams and Flink, for docs/benchmarks; 35 minutes
 	$(PYTHON) -m benchmarks.latency
 	$(PYTHON) -m scripts.generate
 

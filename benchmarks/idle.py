@@ -37,9 +37,9 @@ PASSES = '{"paymentId": 13, "amount": 9.5, "currency": "EUR", "card": "4111"}'
 class Idle:
     """Cores used while no record came."""
 
-    title: str
+    variant: str
     broker: float
-    variant: float
+    process: float
 
 
 def main() -> None:
@@ -81,7 +81,7 @@ def idle(variant: Variant, place: Place, partitions: int, kafka: int, seconds: i
     try:
         _wait_until_it_runs(place, partitions, process)
         time.sleep(SETTLE_SECONDS)
-        return _used(variant.title, kafka, process.pid, seconds)
+        return _used(variant.name, kafka, process.pid, seconds)
     finally:
         process.stop(60)
         delete_topics(place.bootstrap, *topics)
@@ -90,21 +90,21 @@ def idle(variant: Variant, place: Place, partitions: int, kafka: int, seconds: i
 def table(measured: Sequence[Idle]) -> str:
     """The medians of the rounds, as Markdown."""
     lines = ["| cores | broker | process |", "|---|---:|---:|"]
-    for title in dict.fromkeys(idle.title for idle in measured):
-        own = [idle for idle in measured if idle.title == title]
-        broker, variant = median(it.broker for it in own), median(it.variant for it in own)
-        lines.append(f"| {title} | {broker:.3f} | {variant:.3f} |")
+    for name in dict.fromkeys(idle.variant for idle in measured):
+        own = [idle for idle in measured if idle.variant == name]
+        broker, process = median(it.broker for it in own), median(it.process for it in own)
+        lines.append(f"| {name} | {broker:.3f} | {process:.3f} |")
     return "\n".join(lines)
 
 
-def _used(title: str, kafka: int, variant: int | None, seconds: int) -> Idle:
+def _used(variant: str, kafka: int, process: int | None, seconds: int) -> Idle:
     def so_far() -> tuple[float, float]:
-        return cpu_seconds(kafka), cpu_seconds(variant) if variant else 0.0
+        return cpu_seconds(kafka), cpu_seconds(process) if process else 0.0
 
     before = so_far()
     time.sleep(seconds)
     after = so_far()
-    return Idle(title, (after[0] - before[0]) / seconds, (after[1] - before[1]) / seconds)
+    return Idle(variant, (after[0] - before[0]) / seconds, (after[1] - before[1]) / seconds)
 
 
 def _wait_until_it_runs(place: Place, partitions: int, process: ChildProcess) -> None:
@@ -115,7 +115,7 @@ def _wait_until_it_runs(place: Place, partitions: int, process: ChildProcess) ->
     def out() -> bool:
         assert process.running, process.last_lines()
         for partition in range(partitions):
-            producer.produce(place.source, PASSES, partition=partition)
+            producer.produce(place.source, PASSES, "4111", partition=partition)
         assert producer.flush(30) == 0
         return any(
             reader.get_watermark_offsets(TopicPartition(place.sink, each), timeout=10)[1]

@@ -1,4 +1,4 @@
-"""Measures the latency of each mode beside a librdkafka loop, Kafka Streams and Flink.
+"""Measures two queries in each mode beside a librdkafka loop, Kafka Streams and Flink.
 
     make bench-latency
     python -m benchmarks.latency --rounds 1 --variants librdkafka continuous --json FILE
@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.latency.cpu import machine_seconds
 from benchmarks.latency.measurement import PARTITIONS, Bench, Plan
 from benchmarks.latency.result import Machine, Result
-from benchmarks.latency.variants import COUNTS, QUICK, VARIANTS
+from benchmarks.latency.variants import QUICK, VARIANTS
 from penstock import __version__
 from testkit.commands import run
 from testkit.kafka.broker import running_broker
@@ -31,7 +31,9 @@ from testkit.paths import CHECKOUT
 DOCUMENTS = CHECKOUT / "docs" / "benchmarks"
 # Of load/Load.java.
 FLAGGED_SHARE = 0.8
-QUICK_PLAN = Plan(rates=(100,), warm_up_seconds=1, measured_seconds=2, rounds=1, thorough=False)
+QUICK_PLAN = Plan(
+    rates=(100,), warm_up_seconds=1, measured_seconds=2, idle_seconds=1, rounds=1, thorough=False
+)
 
 
 def main() -> None:
@@ -44,6 +46,7 @@ def main() -> None:
             tuple(sorted(options.rates, reverse=True)),
             options.warm_up,
             options.seconds,
+            options.idle,
             options.rounds,
             thorough=True,
         )
@@ -60,7 +63,7 @@ def main() -> None:
 
 
 def measure(plan: Plan, names: tuple[str, ...]) -> Result:
-    variants = [variant for variant in (*VARIANTS, *COUNTS) if variant.name in names]
+    variants = [variant for variant in VARIANTS if variant.name in names]
     programs = stream_programs()
     load_average, before = os.getloadavg()[0], machine_seconds()
     with (
@@ -80,6 +83,7 @@ def measure(plan: Plan, names: tuple[str, ...]) -> Result:
         rates=list(plan.rates),
         warm_up_seconds=plan.warm_up_seconds,
         measured_seconds=plan.measured_seconds,
+        idle_seconds=plan.idle_seconds,
         load_average_before=round(load_average, 2),
         stolen_share=_stolen(before, machine_seconds()),
         variants=rows,
@@ -98,7 +102,6 @@ def _print(line: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     names = tuple(variant.name for variant in VARIANTS)
-    known = (*names, *(variant.name for variant in COUNTS))
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.latency",
         description=__doc__,
@@ -113,7 +116,10 @@ def _parser() -> argparse.ArgumentParser:
         help="at the highest rate, after the first record (default: 10)",
     )
     parser.add_argument(
-        "--seconds", type=int, default=12, help="measured at each rate (default: 12)"
+        "--seconds", type=int, default=20, help="measured at each rate (default: 20)"
+    )
+    parser.add_argument(
+        "--idle", type=int, default=10, metavar="SECONDS", help="without a record (default: 10)"
     )
     parser.add_argument(
         "--rates",
@@ -124,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
         help="records a second (default: 100 1000)",
     )
     parser.add_argument(
-        "--variants", nargs="+", default=names, choices=known, metavar="NAME", help=", ".join(known)
+        "--variants", nargs="+", default=names, choices=names, metavar="NAME", help=", ".join(names)
     )
     parser.add_argument(
         "--quick", action="store_true", help="one short round of a few variants, as in the tests"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 
 from benchmarks.latency.cpu import cpu_seconds
 from benchmarks.latency.deliveries import Deliveries, Latencies
@@ -21,6 +22,8 @@ from testkit.wait import wait_for
 PARTITIONS = 2
 # Between two rates: what the faster one left in flight has arrived.
 _SETTLE_SECONDS = 1
+# Before the idle seconds: the last commits are written.
+_SETTLE_IDLE_SECONDS = 3
 _STOP_SECONDS = 60.0
 
 
@@ -34,9 +37,11 @@ class Plan:
     """At the first rate, after the first record has arrived."""
     measured_seconds: int
     """At each rate."""
+    idle_seconds: int
+    """At the end, without a record."""
     rounds: int
     thorough: bool
-    """Whether to warm up the load generator, and to measure the pause at the end of a batch."""
+    """Whether to warm up the load generator first."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +52,12 @@ class Phases:
     """Records a second, and seconds; the first lasts until the first record arrives."""
     measured: dict[int, int]
     """By rate, the index of the step that measures it."""
-    batch_end: int | None
-    """The index of the step in which a long batch ends."""
+    idle: int
+    """The index of the step without a record."""
 
 
-def phases(plan: Plan, batch_seconds: int) -> Phases:
-    """Start, warm up, and for each rate settle and measure; then wait for the end of a batch."""
+def phases(plan: Plan) -> Phases:
+    """Start, warm up, and for each rate settle and measure; then be idle."""
     slowest = min(plan.rates)
     steps = [(slowest, 0), (plan.rates[0], plan.warm_up_seconds)]
     measured: dict[int, int] = {}
@@ -61,13 +66,8 @@ def phases(plan: Plan, batch_seconds: int) -> Phases:
             steps.append((rate, _SETTLE_SECONDS))
         measured[rate] = len(steps)
         steps.append((rate, plan.measured_seconds))
-    batch_end = None
-    if batch_seconds and plan.thorough:
-        # The first batch began before the first record arrived.
-        left = batch_seconds + 5 - sum(seconds for _, seconds in steps)
-        batch_end = len(steps)
-        steps.append((slowest, max(left, 5)))
-    return Phases(tuple(steps), measured, batch_end)
+    steps += [(0, _SETTLE_IDLE_SECONDS), (0, plan.idle_seconds)]
+    return Phases(tuple(steps), measured, len(steps) - 1)
 
 
 def order(variants: Sequence[Variant], number: int) -> list[Variant]:
@@ -98,7 +98,8 @@ class Bench:
             if self._plan.thorough:
                 # Or the first variant is measured while the load generator's code is compiled, or
                 # while another process writes the archive of classes.
-                for variant in (variants[0], next(it for it in variants if it.penstock)):
+                ours = [variant for variant in variants if variant.penstock]
+                for variant in dict.fromkeys([variants[0], *ours[:1]]):
                     self._run(load, variant, 0)
                 wait_for("the archive", lambda: not class_archive.is_being_written(), 300)
             for number in range(1, self._plan.rounds + 1):
@@ -113,13 +114,16 @@ class Bench:
                 name=variant.name,
                 title=variant.title,
                 penstock=variant.penstock,
+                query=variant.query,
                 rounds=rounds[variant.name],
                 all_rounds={
                     str(rate): Figures.of(
-                        everything[variant.name, rate], _mean_cpu(rounds[variant.name], rate)
+                        everything[variant.name, rate],
+                        _mean(it.rates[str(rate)].cpu_cores for it in rounds[variant.name]),
                     )
                     for rate in self._plan.rates
                 },
+                idle_cores=_mean(it.idle_cores for it in rounds[variant.name]),
             )
             for variant in variants
         ]
@@ -135,7 +139,7 @@ class Bench:
         create_topics(self._bootstrap, {source: PARTITIONS, sink: PARTITIONS}, config=config)
         place = Place(self._bootstrap, source, sink, folder / "work", self._programs)
         command = variant.command(place)
-        steps = phases(self._plan, variant.batch_seconds)
+        steps = phases(self._plan)
         used: list[float] = []
 
         load.start(source, sink, folder, variant.query, steps.steps)
@@ -162,27 +166,25 @@ class Bench:
             lost=deliveries.lost,
             twice=deliveries.twice,
             wrong=deliveries.wrong,
-            batch_end_ms=None
-            if steps.batch_end is None
-            else round(max(deliveries.latencies(steps.batch_end).end_to_end), 1),
+            idle_cores=_cores(used, steps.idle, self._plan.idle_seconds),
             rates={
-                str(rate): Figures.of(latencies[rate], self._cores(used[step - 1], used[step]))
+                str(rate): Figures.of(
+                    latencies[rate], _cores(used, step, self._plan.measured_seconds)
+                )
                 for rate, step in steps.measured.items()
             },
         )
         self._progress(_line(variant, result))
         return result, latencies
 
-    def _cores(self, before: float | None, after: float | None) -> float | None:
-        if before is None or after is None:
-            return None
-        return round((after - before) / self._plan.measured_seconds, 2)
+
+def _cores(used: Sequence[float], step: int, seconds: int) -> float:
+    """During a step; `used`: the processor time until the end of each step."""
+    return round((used[step] - used[step - 1]) / seconds, 3)
 
 
-def _mean_cpu(rounds: Sequence[Round], rate: int) -> float | None:
-    values = [round_.rates[str(rate)].cpu_cores for round_ in rounds]
-    known = [cores for cores in values if cores is not None]
-    return round(sum(known) / len(known), 2) if known else None
+def _mean(values: Iterable[float]) -> float:
+    return round(mean(values), 3)
 
 
 def _line(variant: Variant, result: Round) -> str:
@@ -192,6 +194,8 @@ def _line(variant: Variant, result: Round) -> str:
         for rate, figures in result.rates.items()
     )
     return (
-        f"round {result.round}  {variant.title:<42} first record {result.first_record_seconds:5.1f}"
-        f" s  {shown}  lost {result.lost}, twice {result.twice}, wrong {result.wrong}"
+        f"round {result.round}  {variant.name:<22} "
+        f"first record {result.first_record_seconds:5.1f} s  {shown}  "
+        f"lost {result.lost}, twice {result.twice}, wrong {result.wrong}, "
+        f"idle {result.idle_cores:.3f}"
     )

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.latency.deliveries import PERCENTILES
 from benchmarks.latency.result import Result, Row
+from benchmarks.latency.variants import Query
 
 # A row's rounds differ by a smaller factor on a machine that does nothing else.
 _QUIET_SPREAD = 1.5
 _COMPARED = ("p50", "p99")
+QUERIES: Mapping[Query, str] = {"flags": "Filter", "counts": "Count by key"}
+_PAIRS = (
+    ("real-time", "kafka-streams"),
+    ("real-time", "flink"),
+    ("long-real-time", "kafka-streams"),
+    ("long-real-time", "flink"),
+    ("continuous", "kafka-streams"),
+    ("continuous", "flink"),
+    ("exactly-once", "continuous"),
+    ("real-time-exactly-once", "exactly-once"),
+    ("micro-batch", "real-time"),
+    ("real-time-count", "kafka-streams-count"),
+    ("real-time-count", "flink-count"),
+    ("long-real-time-count", "kafka-streams-count"),
+    ("long-real-time-count", "flink-count"),
+    ("micro-batch-count", "real-time-count"),
+)
 _PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -34,12 +52,14 @@ def milliseconds(value: float) -> str:
 
 
 def _parts(result: Result) -> dict[str, str]:
-    parts = {"run": _run(result), "start": _start(result), "ratios": _ratios(result)}
-    parts["caution"] = _caution(result)
-    for rate in sorted(result.rates):
-        parts[f"end-to-end-{rate}"] = _end_to_end(result, rate)
-        parts[f"append-to-append-{rate}"] = _append_to_append(result, rate)
-    return parts
+    return {
+        "caution": _caution(result),
+        "ratios": _ratios(result),
+        "end-to-end": _by_query_and_rate(result, _end_to_end),
+        "append-to-append": _by_query_and_rate(result, _append_to_append),
+        "start": _start(result),
+        "run": _run(result),
+    }
 
 
 def _run(result: Result) -> str:
@@ -67,25 +87,38 @@ def _run(result: Result) -> str:
     )
 
 
-def _end_to_end(result: Result, rate: int) -> str:
-    heads = [*PERCENTILES, "p50 by round", "records", "CPU, cores"]
+def rows(result: Result, query: Query) -> list[Row]:
+    """Those of a query."""
+    return [row for row in result.variants if row.query == query]
+
+
+def _by_query_and_rate(result: Result, table: Callable[[list[Row], int], str]) -> str:
+    return "\n".join(
+        f"{title}, {rate:,} records a second:\n\n{table(rows(result, query), rate)}"
+        for query, title in QUERIES.items()
+        for rate in sorted(result.rates)
+    )
+
+
+def _end_to_end(rows: list[Row], rate: int) -> str:
+    heads = [*PERCENTILES, "p50 by round", "records", "cores"]
     lines = [f"| ms | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
-    for row in result.variants:
+    for row in rows:
         whole = row.all_rounds[str(rate)]
         medians = sorted(round_.rates[str(rate)].end_to_end_ms["p50"] for round_ in row.rounds)
         cells = [
             *(milliseconds(whole.end_to_end_ms[name]) for name in PERCENTILES),
             f"{milliseconds(medians[0])} to {milliseconds(medians[-1])}",
             f"{whole.records:,}",
-            "" if whole.cpu_cores is None else f"{whole.cpu_cores:.2f}",
+            f"{whole.cpu_cores:.2f}",
         ]
         lines.append(f"| {_title(row)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _append_to_append(result: Result, rate: int) -> str:
+def _append_to_append(rows: list[Row], rate: int) -> str:
     lines = [f"| ms | {' | '.join(PERCENTILES)} |", f"|---|{'---:|' * len(PERCENTILES)}"]
-    for row in result.variants:
+    for row in rows:
         figures = row.all_rounds[str(rate)].append_to_append_ms
         cells = " | ".join(f"{figures[name]:,.0f}" for name in PERCENTILES)
         lines.append(f"| {_title(row)} | {cells} |")
@@ -94,19 +127,20 @@ def _append_to_append(result: Result, rate: int) -> str:
 
 def _start(result: Result) -> str:
     lines = [
-        "| | first record out after, s | lost | twice | longest at the end of a batch, ms |",
+        "| | first record out after, s | lost | twice | idle, cores |",
         "|---|---:|---:|---:|---:|",
     ]
-    for row in result.variants:
-        seconds = sorted(round_.first_record_seconds for round_ in row.rounds)
-        pauses = [round_.batch_end_ms for round_ in row.rounds if round_.batch_end_ms is not None]
-        cells = [
-            f"{seconds[0]:.1f} to {seconds[-1]:.1f}",
-            str(sum(round_.lost for round_ in row.rounds)),
-            str(sum(round_.twice for round_ in row.rounds)),
-            milliseconds(max(pauses)) if pauses else "",
-        ]
-        lines.append(f"| {_title(row)} | {' | '.join(cells)} |")
+    for query, title in QUERIES.items():
+        lines.append(f"| {title}: | | | | |")
+        for row in rows(result, query):
+            seconds = sorted(round_.first_record_seconds for round_ in row.rounds)
+            cells = [
+                f"{seconds[0]:.1f} to {seconds[-1]:.1f}",
+                str(sum(round_.lost for round_ in row.rounds)),
+                str(sum(round_.twice for round_ in row.rounds)),
+                f"{row.idle_cores:.2f}",
+            ]
+            lines.append(f"| {_title(row)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -125,7 +159,7 @@ class Spread:
     """The medians of a variant's rounds at one rate: the largest over the smallest."""
 
     factor: float
-    title: str
+    row: Row
     rate: int
 
 
@@ -135,7 +169,7 @@ def widest_spread(result: Result) -> Spread:
     for row in result.variants:
         for rate in row.all_rounds:
             medians = [round_.rates[rate].end_to_end_ms["p50"] for round_ in row.rounds]
-            spreads.append(Spread(max(medians) / min(medians), row.title, int(rate)))
+            spreads.append(Spread(max(medians) / min(medians), row, int(rate)))
     return max(spreads, key=lambda spread: spread.factor)
 
 
@@ -148,36 +182,28 @@ def _caution(result: Result) -> str:
         )
     return (
         "**The speed of the machine changed meanwhile**: the medians of the rounds of a row differ "
-        f"by a factor of up to {widest.factor:.1f} ({widest.title}, at {widest.rate:,} records a "
+        f"by a factor of up to {widest.factor:.1f} ({QUERIES[widest.row.query].lower()}, "
+        f"{widest.row.title}, at {widest.rate:,} records a "
         "second). So compare rows, and read the ratios, which are taken within each round.\n"
     )
 
 
 def _ratios(result: Result) -> str:
     rates = sorted(result.rates)
-    pairs = (
-        ("real-time", "kafka-streams"),
-        ("real-time", "flink"),
-        ("continuous", "kafka-streams"),
-        ("continuous", "flink"),
-        ("dead-letters", "continuous"),
-        ("exactly-once", "continuous"),
-        ("micro-batch", "continuous"),
-        ("micro-batch", "real-time"),
-    )
-    titles = {row.name: row.title for row in result.variants}
     heads = " | ".join(f"{name} at {rate:,}" for rate in rates for name in _COMPARED)
     lines = [
         f"| median of the rounds (least to most) | {heads} |",
         f"|---|{'---:|' * len(rates) * len(_COMPARED)}",
     ]
-    for slower, faster in pairs:
+    titles = {row.name: row.title for row in result.variants}
+    for slower, faster in _PAIRS:
         cells = " | ".join(
             _range(ratios(result, slower, faster, rate, name))
             for rate in rates
             for name in _COMPARED
         )
-        lines.append(f"| {titles[slower]} / {titles[faster]} | {cells} |")
+        query = "count: " if slower.endswith("-count") else ""
+        lines.append(f"| {query}{titles[slower]} / {titles[faster]} | {cells} |")
     return "\n".join(lines) + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from benchmarks.latency.deliveries import Latencies, percentiles
+from benchmarks.latency.variants import Query
 
 Percentiles = dict[str, float]
 """Milliseconds by name: p50, p90, p99, p99.9, max."""
@@ -17,11 +18,11 @@ class Figures(BaseModel):
     """How many latencies the percentiles are taken of."""
     end_to_end_ms: Percentiles
     append_to_append_ms: Percentiles
-    cpu_cores: float | None
-    """Cores that the variant's processes used; None where the kernel does not say."""
+    cpu_cores: float
+    """Cores that the variant's processes used."""
 
     @classmethod
-    def of(cls, latencies: Latencies, cpu_cores: float | None) -> Figures:
+    def of(cls, latencies: Latencies, cpu_cores: float) -> Figures:
         return cls(
             records=len(latencies.end_to_end),
             end_to_end_ms=percentiles(latencies.end_to_end),
@@ -37,8 +38,8 @@ class Round(BaseModel):
     lost: int
     twice: int
     wrong: int
-    batch_end_ms: float | None = None
-    """The longest latency around the end of a long batch, if the variant has long batches."""
+    idle_cores: float
+    """Cores that the variant's processes used while no record came."""
     rates: dict[str, Figures]
     """By records a second."""
 
@@ -48,9 +49,12 @@ class Row(BaseModel):
     title: str
     penstock: bool
     """Whether it is a mode of Penstock."""
+    query: Query
     rounds: list[Round]
     all_rounds: dict[str, Figures]
     """By records a second: percentiles of the latencies of all rounds together."""
+    idle_cores: float
+    """The mean of the rounds."""
 
 
 class Machine(BaseModel):
@@ -74,6 +78,7 @@ class Result(BaseModel):
     warm_up_seconds: int
     measured_seconds: int
     """At each rate, in each round."""
+    idle_seconds: int
     load_average_before: float
     stolen_share: float | None = None
     """Of the machine's CPU time during the run: what its hypervisor withheld. None: not known."""

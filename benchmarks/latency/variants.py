@@ -1,4 +1,4 @@
-"""What is measured: how each variant is started."""
+"""What is measured: two queries, and how each variant of them is started."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
 from testkit.kafka.jars import connector_jars
 from testkit.kafka.stream_programs import StreamPrograms
-from testkit.kafka.topic_admin import create_topics
 from testkit.paths import CHECKOUT
 
 EXAMPLE = CHECKOUT / "examples" / "fraud-flags.yaml"
 # Flink's own options for Java 17 (env.java.opts.all of its configuration file): the two that this
 # program needs.
 _FLINK_OPENS = ("java.base/java.util=ALL-UNNAMED", "java.base/java.lang=ALL-UNNAMED")
+
+
+Query = Literal["flags", "counts"]
+"""What Load.java sends and expects: the flagged payments, or their counts by key."""
 
 
 @dataclass(frozen=True)
@@ -32,25 +35,18 @@ class Place:
     """An empty folder of its own."""
     programs: StreamPrograms
 
-    @property
-    def dead_letters(self) -> str:
-        """The topic of dead letters; the variant that uses it creates it."""
-        return f"{self.sink}-dead-letters"
-
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run the filter."""
+    """One way to run a query."""
 
     name: str
     title: str
+    """Of its row among those of its query."""
     command: Callable[[Place], list[str]]
     """Prepares the folder and returns the command line."""
     penstock: bool = False
-    batch_seconds: int = 0
-    """How long a batch lasts, if it is so long that the measured seconds have no end of one."""
-    query: str = "flags"
-    """What Load.java sends and expects: flags or counts."""
+    query: Query = "flags"
 
 
 def stream(
@@ -58,44 +54,19 @@ def stream(
     trigger: Mapping[str, Any],
     place: Place,
     delivery: str = "AtLeastOnce",
-    dead_letters: bool = False,
+    query: Query = "flags",
 ) -> dict[str, Any]:
     """The example with this trigger, and with the topics and the broker of a place."""
     sink = {**example["spec"]["sink"]["kafka"], "topic": place.sink, "delivery": delivery}
+    source = {**example["spec"]["source"]["kafka"], "topics": [place.source]}
     spec = {
         **example["spec"],
         "kafka": {"bootstrapServers": place.bootstrap},
+        "source": {"kafka": source},
         "trigger": dict(trigger),
         "sink": {"kafka": sink},
     }
-    read = {**example["spec"]["source"]["kafka"], "topics": [place.source]}
-    if dead_letters:
-        read["deadLetters"] = {"topic": place.dead_letters}
-    return {**example, "spec": {**spec, "source": {"kafka": read}}}
-
-
-def _penstock(trigger: Mapping[str, Any], **more: Any) -> Callable[[Place], list[str]]:
-    def command(place: Place) -> list[str]:
-        if more.get("dead_letters"):
-            create_topics(place.bootstrap, {place.dead_letters: 1})
-        example = yaml.safe_load(EXAMPLE.read_text())
-        return _run(stream(example, trigger, place, **more), place)
-
-    return command
-
-
-def _run(manifest: Mapping[str, Any], place: Place) -> list[str]:
-    file = place.folder / "stream.yaml"
-    file.write_text(yaml.safe_dump(dict(manifest)))
-    options = ["--plain", "--checkpoint", str(place.folder / "checkpoint")]
-    return [sys.executable, "-m", "penstock.cli", "run", *options, str(file)]
-
-
-def _mode(
-    name: str, title: str, trigger: Mapping[str, Any], batch_seconds: int = 0, **more: Any
-) -> Variant:
-    command = _penstock(trigger, **more)
-    return Variant(name, title, command, penstock=True, batch_seconds=batch_seconds)
+    return {**example, "spec": spec if query == "flags" else {**spec, **_COUNT}}
 
 
 # The same work as KafkaStreamsCount.java and FlinkCount.java.
@@ -105,13 +76,21 @@ _COUNT = {
 }
 
 
-def _count(name: str, title: str, trigger: Mapping[str, Any]) -> Variant:
+def _penstock(
+    name: str,
+    title: str,
+    trigger: Mapping[str, Any],
+    delivery: str = "AtLeastOnce",
+    query: Query = "flags",
+) -> Variant:
     def command(place: Place) -> list[str]:
         example = yaml.safe_load(EXAMPLE.read_text())
-        made = stream({**example, "spec": {**example["spec"], **_COUNT}}, trigger, place)
-        return _run(made, place)
+        file = place.folder / "stream.yaml"
+        file.write_text(yaml.safe_dump(stream(example, trigger, place, delivery, query)))
+        options = ["--plain", "--checkpoint", str(place.folder / "checkpoint")]
+        return [sys.executable, "-m", "penstock.cli", "run", *options, str(file)]
 
-    return Variant(name, title, command, penstock=True, query="counts")
+    return Variant(name, title, command, penstock=True, query=query)
 
 
 def _librdkafka(place: Place) -> list[str]:
@@ -143,32 +122,34 @@ def _flink_count(place: Place) -> list[str]:
     return _java(place.programs.flink_count, "FlinkCount", place, *opens)
 
 
-_SHORT_BATCHES = {"realTime": {"batchDuration": "1s"}}
 _CONTINUOUS = {"continuous": {"checkpointInterval": "1s"}}
+_REAL_TIME: dict[str, Any] = {"realTime": {}}
+_LONG_BATCHES = {"realTime": {"batchDuration": "1m"}}
+_MICRO_BATCH = {"microBatch": {"interval": "0s"}}
+_ASYNC = {"microBatch": {"interval": "0s", "asyncProgress": {"checkpointInterval": "1s"}}}
 VARIANTS = (
     Variant("librdkafka", "librdkafka loop (the floor)", _librdkafka),
-    _mode("real-time", "Penstock, real-time", {"realTime": {"batchDuration": "1m"}}, 60),
+    _penstock("real-time", "Penstock, real-time", _REAL_TIME),
+    _penstock("long-real-time", "Penstock, real-time, batches of 1 min", _LONG_BATCHES),
     Variant("kafka-streams", "Kafka Streams", _kafka_streams),
     Variant("flink", "Flink", _flink),
-    _mode("continuous", "Penstock, continuous", _CONTINUOUS),
-    _mode("dead-letters", "Penstock, continuous, dead letters", _CONTINUOUS, dead_letters=True),
-    _mode(
-        "exactly-once", "Penstock, continuous, exactly once", _CONTINUOUS, delivery="ExactlyOnce"
+    _penstock("continuous", "Penstock, continuous", _CONTINUOUS),
+    _penstock("exactly-once", "Penstock, continuous, exactly once", _CONTINUOUS, "ExactlyOnce"),
+    _penstock(
+        "real-time-exactly-once", "Penstock, real-time, exactly once", _REAL_TIME, "ExactlyOnce"
     ),
-    _mode(
-        "micro-batch-async",
-        "Penstock, micro-batch, asyncProgress",
-        {"microBatch": {"interval": "0s", "asyncProgress": {"checkpointInterval": "1s"}}},
+    _penstock("micro-batch-async", "Penstock, micro-batch, asyncProgress", _ASYNC),
+    _penstock("micro-batch", "Penstock, micro-batch", _MICRO_BATCH),
+    _penstock("real-time-count", "Penstock, real-time", _REAL_TIME, query="counts"),
+    _penstock(
+        "long-real-time-count",
+        "Penstock, real-time, batches of 1 min",
+        _LONG_BATCHES,
+        query="counts",
     ),
-    _mode("micro-batch", "Penstock, micro-batch", {"microBatch": {"interval": "0s"}}),
-)
-# Not published yet: --variants with --json.
-COUNTS = (
-    Variant("kafka-streams-count", "Kafka Streams, count", _kafka_streams_count, query="counts"),
-    Variant("flink-count", "Flink, count", _flink_count, query="counts"),
-    _count("real-time-count", "Penstock, real-time, count", {"realTime": {"batchDuration": "1m"}}),
-    _count("short-real-time-count", "Penstock, real-time of 1 s, count", _SHORT_BATCHES),
-    _count("micro-batch-count", "Penstock, micro-batch, count", {"microBatch": {"interval": "0s"}}),
+    Variant("kafka-streams-count", "Kafka Streams", _kafka_streams_count, query="counts"),
+    Variant("flink-count", "Flink", _flink_count, query="counts"),
+    _penstock("micro-batch-count", "Penstock, micro-batch", _MICRO_BATCH, query="counts"),
 )
 QUICK = ("librdkafka", "kafka-streams", "flink", "continuous")
 

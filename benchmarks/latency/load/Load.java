@@ -32,7 +32,8 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * <p>With the query "counts" the keys take turns, so the count of a key tells the number of its
  * newest payment. A query may leave counts out: a count also stands for the earlier ones of its key.
  *
- * <p>A phase is RATE:SECONDS; the first one lasts until the first record arrives. On stdout it says
+ * <p>A phase is RATE:SECONDS, and with rate 0 a pause; the first one lasts until the first record
+ * arrives. On stdout it says
  * "phase N" at the start of phase N and after the last one, and "done" once every flagged payment
  * has arrived, or none has for PATIENCE_SECONDS. Then sent.csv and received.csv have a line for
  * each record.
@@ -178,9 +179,14 @@ public final class Load {
       producer.partitionsFor(topic);
       for (int phase = 0; phase < phases.size(); phase++) {
         say("phase " + phase);
-        long interval = SECOND / phases.get(phase).rate;
+        long rate = phases.get(phase).rate;
         long due = System.nanoTime();
         long end = phase == 0 ? Long.MAX_VALUE : due + phases.get(phase).seconds * SECOND;
+        if (rate == 0) {
+          waitUntil(end);
+          continue;
+        }
+        long interval = SECOND / rate;
         for (; due - end < 0 && !(phase == 0 && started.get()); due += interval, number++) {
           waitUntil(due);
           int index = number;

@@ -29,6 +29,7 @@ def test_each_variant_delivers_every_record_as_filtered_and_the_result_has_every
         (once,) = variant.rounds
         assert (once.lost, once.wrong) == (0, 0), variant.title
         assert once.first_record_seconds > 0
+        assert once.idle_cores > 0
         for figures in (once.rates["100"], variant.all_rounds["100"]):
             # Four of five payments in two seconds.
             assert figures.records == 160

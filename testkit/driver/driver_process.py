@@ -138,8 +138,7 @@ class Process:
 
         `at` chooses the moment: it is called while all processes are suspended, until it is true.
         """
-        # Suspended first, so that no process sees another one die.
-        wait_for("the moment", lambda: self._is_suspended_at(at))
+        self.freeze(at)  # so that no process sees another one die
         children = self.children
         for pid in (*children, self.process.pid):
             with contextlib.suppress(ProcessLookupError):
@@ -147,15 +146,21 @@ class Process:
         self.process.wait()
         wait_for("gone", lambda: not any(_is_running(pid) for pid in children))
 
+    def freeze(self, at: Callable[[], bool] = lambda: True) -> None:
+        """Suspends all of its processes, as on a node that hangs, at a moment as above."""
+        wait_for("the moment", lambda: self._is_suspended_at(at))
+
+    def wake(self) -> None:
+        for pid in (self.process.pid, *self.children):
+            os.kill(pid, signal.SIGCONT)
+
     def _is_suspended_at(self, at: Callable[[], bool]) -> bool:
         """Suspends all processes; resumes them if `at` is false."""
-        pids = [self.process.pid, *self.children]
-        for pid in pids:
+        for pid in (self.process.pid, *self.children):
             os.kill(pid, signal.SIGSTOP)
         if at():
             return True
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+        self.wake()
         return False
 
     def stop(self, seconds: float = 60) -> int:

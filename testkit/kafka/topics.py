@@ -118,24 +118,24 @@ class Topics:
         """The numbers in the topic, by partition and offset."""
         return {
             (message.partition(), message.offset()): int(message.value())
-            for message in self._messages(topic)
+            for message in self.messages(topic)
         }
 
     def last_values(self, topic: str) -> dict[int, int]:
         """The last number of each number as a key, in a topic of one partition."""
-        messages = sorted(self._messages(topic), key=lambda message: int(message.offset()))
+        messages = sorted(self.messages(topic), key=lambda message: int(message.offset()))
         return {int(message.key()): int(message.value()) for message in messages}
 
     def copies(self, topic: str) -> list[Copy]:
         """The numbers in the topic, with the times at which they were written."""
         return [
             Copy(int(message.value()), message.timestamp()[1] / 1000)
-            for message in self._messages(topic)
+            for message in self.messages(topic)
         ]
 
     def latencies(self, topic: str) -> list[float]:
         """Seconds from the time in each record's only header, in milliseconds, to its own."""
-        messages = self._messages(topic)
+        messages = self.messages(topic)
         return [(it.timestamp()[1] - int(it.headers()[0][1])) / 1000 for it in messages]
 
     def replays_of_committed(self, commits: CommitLog, source: str, sink: str) -> list[Copy]:
@@ -143,7 +143,8 @@ class Topics:
         places = {number: place for place, number in self.placed(source).items()}
         return commits.replays_of_committed(source, places, self.copies(sink))
 
-    def _messages(self, topic: str) -> list[Message]:
+    def messages(self, topic: str) -> list[Message]:
+        """What a read_committed consumer finds in the topic."""
         if topic in self._compacted:
             self._reader.forget(topic)
         return self._reader.read(topic)

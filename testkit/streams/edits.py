@@ -157,6 +157,7 @@ def _of_continuous_mode(bootstrap: str, topic: str) -> Walk:
                 **_function(name="g")["transform"],
                 "sql": "SELECT key, g(value) AS value FROM source",
             }},
+            {"transform": {"deterministic": True}},
             {"source": {"kafka": {"options": {"kafka.fetch.min.bytes": "1"}}}},
             {"source": {"kafka": {"failOnDataLoss": False}}},
             {"source": {"kafka": {"consumerGroup": f"{topic}-group"}}},

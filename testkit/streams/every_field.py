@@ -73,6 +73,7 @@ WIDE: tuple[dict[str, Any], ...] = (
                 }
             ],
             "javaFunctions": [{"name": "g", "className": "com.example.G", "returns": "BIGINT"}],
+            "deterministic": True,
         },
         "sink": {
             "kafka": {**CONNECTION, "topic": "out", "options": {"kafka.compression.type": "lz4"}}

@@ -645,6 +645,17 @@ ROWS: tuple[Remedy, ...] = (
         EDIT,
     ),
     Remedy(
+        "ReplayDiffers",
+        "Warning: with delivery ExactlyOnce and state, a batch ran again and made other rows than "
+        "those that it has written before. The sink keeps those before, and the state may be that "
+        "of the others.",
+        "If the query was edited while the batch was unfinished, that is why. Otherwise look for "
+        "what depends on the order of records, on the time or on something outside: functions of "
+        "your own, dropDuplicates with other columns, sums of DOUBLE. To compare, begin another "
+        "checkpoint.generation with another topic.",
+        EDIT,
+    ),
+    Remedy(
         "DriverKilled DriverOutOfMemory OOMKilled",
         "The driver, or a container of the stream, was killed, probably for its memory.",
         "If it happens again, raise driver.resources (memory), and memoryOverhead for "

@@ -260,15 +260,17 @@ class _Judge:
         operations: Sequence[tuple[Operation, exp.Expr]],
         execution: Execution,
     ) -> None:
-        """A task has to write all that it has read; the driver asks Spark's plan the same."""
-        if not self._spec.sink.exactly_once:
+        """Without batches a task has to write all that it has read; the driver asks Spark's plan
+        the same.
+        """
+        if not self._spec.sink.exactly_once or not self._spec.trigger.mode.has_long_running_tasks:
             return
         for operation, node in operations:
             if operation in op.WITH_STATE and operation.supported_by(execution):
                 message = (
                     ": sink.kafka.delivery ExactlyOnce is not possible, because the query keeps "
-                    f"state ({operation.description}: {_excerpt(node)}): remove it, or use "
-                    "AtLeastOnce"
+                    f"state ({operation.description}: {_excerpt(node)}): use trigger.microBatch, "
+                    "or AtLeastOnce"
                 )
                 place = _place(node, text, tokens)
                 self._problems.append(_problem("ExactlyOnceImpossible", text.path, place, message))

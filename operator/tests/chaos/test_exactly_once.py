@@ -6,9 +6,7 @@ without transactions must show copies, or they would prove nothing.
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -216,19 +214,6 @@ def test_a_driver_with_its_checkpoint_in_an_object_store_is_killed(
     assert not copies(received)
 
 
-def freeze(process: Process) -> list[int]:
-    """Suspends driver and JVM, as on a node that hangs; returns their ids."""
-    pids = [process.process.pid, *process.children]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    return pids
-
-
-def wake(pids: list[int]) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGCONT)
-
-
 @pytest.mark.proves(2, "failures.md#a-producer-of-the-stream-is-fenced")
 @pytest.mark.full
 @pytest.mark.parametrize(
@@ -245,13 +230,13 @@ def test_a_frozen_driver_wakes_up_beside_its_successor(
         folder.mkdir()
     with traffic(topics, source, LOAD) as sent, driver(flow, first, class_path) as old:
         old.wait_ready()
-        pids = freeze(old)
+        old.freeze()
         shutil.copytree(first / "checkpoint", second / "checkpoint")
         reached = sent[0]
         with driver(flow, second, class_path) as new:
             new.wait_ready()
             topics.wait_received(sink, range(reached))
-            wake(pids)
+            old.wake()
             # Each takes the transactional ids over from the other, again and again.
             for process in (old, new):
                 wait_for("fenced", lambda: "ProducerFenced" in process.log.read_text())  # noqa: B023
@@ -280,9 +265,9 @@ def test_a_transaction_expires(
     flow = flow_to(topics, source, sink, of_sink=brief, trigger=trigger)
     with traffic(topics, source, LOAD) as sent, driver(flow, tmp_path, class_path) as process:
         process.wait_ready()
-        pids = freeze(process)
+        process.freeze()
         time.sleep(15)  # the brokers look every ten seconds
-        wake(pids)
+        process.wake()
         topics.wait_received(sink, range(sent[0]))
         assert process.stop() == 0
     with driver(flow, tmp_path, class_path) as process:

@@ -61,6 +61,7 @@ _CHANGES: dict[str, Change] = {
             "transform.python.function",
             "transform.python.inline",
             "transform.java",
+            "transform.deterministic",
             "transform.watermark",
             "sink.kafka.options",
             "sink.kafka.topic",

@@ -45,7 +45,7 @@ class KafkaSink(KafkaClient):
         description="How often a record is written if something fails. AtLeastOnce: at least once. "
         "ExactlyOnce: in transactions, together with the source's offsets, so that a consumer with "
         "isolation.level read_committed sees each result once. It needs source.kafka on the same "
-        "cluster, and a query without state. Default: AtLeastOnce.",
+        "cluster, and with state trigger.microBatch or availableNow. Default: AtLeastOnce.",
     )
     transaction_interval: Duration | None = Field(
         None,

@@ -195,6 +195,12 @@ class Transform(SpecObject):
         description="A Java or Scala class that takes a Dataset and returns one. It can call map, "
         "flatMap and mapPartitions, which continuous mode takes as well.",
     )
+    deterministic: bool = Field(
+        False,
+        description="Your promise that functions of your own, in Python or Java, give the same "
+        "result for the same input. A query with state and sink.kafka.delivery ExactlyOnce needs "
+        "it if it calls one. Default: false.",
+    )
     watermark: Watermark | None = Field(
         None,
         description="A watermark on `source`, for aggregates in micro-batch mode.",

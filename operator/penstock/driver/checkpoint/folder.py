@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 import uuid
@@ -173,12 +174,16 @@ class CheckpointFolder:
     def _plan(
         self, files: Files, spec: StreamSpec, notes: Notes, stores: Sequence[StateStore] = ()
     ) -> RepairPlan:
+        known = notes.transactions
+        holds_batches = known is not None and known.batch_tasks is not None
+        whole_batches = spec.sink.exactly_once and holds_batches
         return repair.plan(
             files,
             spec,
             state=self._holds_state(),
             first=notes.first_offsets,
-            keep_ids=notes.sink_batches is not None,
+            keep_ids=notes.sink_batches is not None or whole_batches,
+            whole_batches=whole_batches,
             stores=stores,
         )
 
@@ -362,6 +367,26 @@ class CheckpointFolder:
         assert names is not None
         return names
 
+    def note_whole_batches(self, spec: StreamSpec, tasks: int) -> None:
+        """From now on a transaction of each of so many tasks holds its part of a batch."""
+        notes = self.notes.read()
+        known = notes.transactions
+        assert known is not None
+        most = max(tasks, known.batch_tasks or 0)
+        noted = replace(known, batch_tasks=most, query=_fingerprint(spec))
+        if noted != known:
+            self.notes.write(replace(notes, transactions=noted))
+
+    def forget_whole_batches(self, but_of: StreamSpec | None = None) -> None:
+        """Makes the transactions have other names, if they hold batches: a number of a batch means
+        other records from now on. Those of this spec's query are kept.
+        """
+        notes = self.notes.read()
+        known = notes.transactions
+        is_kept = but_of is not None and known is not None and known.query == _fingerprint(but_of)
+        if known is not None and known.batch_tasks is not None and not is_kept:
+            self.notes.write(replace(notes, transactions=None))
+
     def _read(self) -> dict[str, bytes]:
         paths = [f"{log}/{name}" for log in LOGS for name in self.files.names(log)]
         for source in self.files.folders("sources"):
@@ -388,4 +413,11 @@ def names_of(notes: Notes, namespace: str, name: str) -> TransactionNames | None
     known = notes.transactions
     if known is None:
         return None
-    return TransactionNames.of(namespace, name, known.checkpoint, known.offsets)
+    names = TransactionNames.of(namespace, name, known.checkpoint, known.offsets)
+    return replace(names, batch_tasks=known.batch_tasks)
+
+
+def _fingerprint(spec: StreamSpec) -> str:
+    """Of what decides which rows a batch makes."""
+    text = f"{spec.transform.model_dump_json()} {spec.output_mode}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -49,6 +49,11 @@ class Transactions:
     """Tells this checkpoint from another of the same stream."""
     offsets: int = 1
     """How often offsets that transactions have reached stopped to count, and one."""
+    batch_tasks: int | None = None
+    """How many tasks at most have written their part of a batch whole; None if each writes what it
+    has read."""
+    query: str | None = None
+    """Tells the query that wrote the first batch so from another one."""
 
 
 @dataclass(frozen=True)

@@ -68,12 +68,14 @@ def plan(
     state: bool = False,
     first: Offsets | None = None,
     keep_ids: bool = False,
+    whole_batches: bool = False,
     stores: Collection[StateStore] = (),
 ) -> RepairPlan:
     """The repair that a start of this spec needs, with any engine before it.
 
     `state`: the checkpoint contains the state of the previous query. `first`: the offsets of the
     stream's first start, if they are known. `keep_ids`: a sink may recognise a batch by its id.
+    `whole_batches`: transactions know batches by their ids, and not what they have read.
     `stores`: those of the state, if their format is known.
     Raises CheckpointDamaged if the progress is lost, CheckpointHoldsState or
     CheckpointOfAnotherMode if this spec cannot continue.
@@ -84,9 +86,10 @@ def plan(
     parsed = Logs.read(files, is_kafka=is_kafka)
     _refuse_damage(files, parsed)
     may_start_over = first is not None and not state and not keep_ids
-    # Transactions know what is written, so a batch may run again with other records: one that takes
-    # too long for a transaction would else run again for ever.
-    keeps_plans = not (mode.has_long_running_tasks or spec.sink.exactly_once)
+    # Transactions that know what they have read let a batch run again with other records: one that
+    # takes too long for a transaction would else run again for ever.
+    may_change = spec.sink.exactly_once and not (state or whole_batches)
+    keeps_plans = not (mode.has_long_running_tasks or may_change)
     target = _without_unusable(
         files, parsed, keeps_plans=keeps_plans, may_start_over=may_start_over
     )

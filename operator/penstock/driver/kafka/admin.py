@@ -164,6 +164,14 @@ class Admin:
         setting = self._java.brokerSetting("transaction.max.timeout.ms")
         return None if setting is None else int(setting)
 
+    def newest_committed(self, groups: Sequence[str], *, stable: bool) -> int | None:
+        """The largest offset that any of these groups has; None if they have none.
+
+        `stable`: it waits for transactions that are not over.
+        """
+        newest: int = self._java.newestCommitted(json.dumps(list(groups)), stable)
+        return None if newest < 0 else newest
+
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """Aborts what these ids have left open, and refuses what their producers still send."""
         self._java.fence(json.dumps(list(transactional_ids)))

@@ -2,14 +2,18 @@
 
 A task writes its records and the offset that they reach to in one transaction (connector/). So the
 offsets in the consumer group say what is in the sink, and the checkpoint follows them.
+
+Where a query keeps state, a task writes what others have read. There it writes its part of a batch
+whole, together with the batch's number: the sink follows the checkpoint, whose plans are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import StreamSpec
@@ -21,10 +25,11 @@ from penstock.driver.failures import (
     BROKER_UNREACHABLE,
     EXACTLY_ONCE_IMPOSSIBLE,
     KAFKA_AUTHORIZATION,
+    REPLAY_DIFFERS,
     DriverError,
     Failure,
 )
-from penstock.driver.jvm import Jvm
+from penstock.driver.jvm import Jvm, java_class
 from penstock.driver.kafka.admin import Admin, TransactionLog
 from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 from penstock.driver.kafka.offsets import Offsets
@@ -47,6 +52,9 @@ class TransactionNames:
     """Of the transactional ids: each partition of the source has one."""
     group: str
     """The consumer group that keeps the source's offsets."""
+    batch_tasks: int | None = None
+    """How many tasks at most have written their part of a batch whole, each with an id and a group
+    of its own; None if each task writes what it has read of a partition."""
 
     @classmethod
     def of(cls, namespace: str, name: str, checkpoint: str, offsets: int) -> TransactionNames:
@@ -63,17 +71,26 @@ class TransactionNames:
         return self.id_prefix[: self.id_prefix.rindex("/") + 1]
 
     def transactional_ids(self, partitions: Mapping[str, Sequence[int]]) -> list[str]:
-        """As the tasks have them."""
+        """As the tasks have them (TransactionOptions.java)."""
+        if self.batch_tasks is not None:
+            return [f"{self.id_prefix}/batches/{task}" for task in range(self.batch_tasks)]
         return [f"{self.id_prefix}/{topic}-{n}" for topic, of in partitions.items() for n in of]
 
 
 def sink_options(
-    spec: StreamSpec, names: TransactionNames, longest_ms: int = DEFAULT_LONGEST_MS, buffer: int = 0
+    spec: StreamSpec,
+    names: TransactionNames,
+    longest_ms: int = DEFAULT_LONGEST_MS,
+    buffer: int = 0,
+    batch_tasks: int | None = None,
+    partitions: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, str]:
     """What the data source and its producers are told; `longest_ms`: TransactionCheck's.
 
     `buffer`: bytes for each task's producer, or 0 for Kafka's default. The largest record and batch
-    that the user allows fit in.
+    that the user allows fit in. `batch_tasks`: how many tasks write their part of a batch whole;
+    None if each writes what it has read. `partitions` are the source's, for such tasks: Kafka keeps
+    a number only beside a partition that exists.
     """
     assert spec.sink.kafka is not None
     told = (spec.sink.kafka.options.get(name, "") for name in _PARTS_OF_BUFFER)
@@ -91,7 +108,21 @@ def sink_options(
         "transactionalIdPrefix": names.id_prefix,
         "transactionGroup": names.group,
         "transactionIntervalMs": str(interval),
+        **_options_of_batches(batch_tasks, partitions or {}),
     }
+
+
+def _options_of_batches(
+    tasks: int | None, partitions: Mapping[str, Sequence[int]]
+) -> dict[str, str]:
+    if tasks is None:
+        return {}
+    return {"transactionBatchesAt": _first(partitions), "transactionBatchTasks": str(tasks)}
+
+
+def _first(partitions: Mapping[str, Sequence[int]]) -> str:
+    topic = min(partitions)
+    return f"{topic}-{min(partitions[topic])}"
 
 
 def epoch_problem(spec: StreamSpec, longest_ms: int = DEFAULT_LONGEST_MS) -> str | None:
@@ -140,6 +171,22 @@ def timeout_problem(told: int | None, longest_ms: int) -> str | None:
     )
 
 
+def _refuse_older_copy(newest: int | None, planned: int | None) -> None:
+    """Raises if the sink has a batch that the checkpoint has not planned: it is an older copy, and
+    would plan that number with other records, which the tasks would take for written.
+
+    `newest`: one more than the newest batch of which something is in the sink.
+    """
+    if newest is not None and newest - 1 > (-1 if planned is None else planned):
+        known = "no batch" if planned is None else f"the batches up to {planned}"
+        raise impossible(
+            f"The sink has results of batch {newest - 1}, and the checkpoint knows {known}: it is "
+            "an older copy. Restore the newest one, or begin another checkpoint.generation at the "
+            "offsets that you choose (docs/how-to/rewind.md).",
+            recoverable=True,
+        )
+
+
 def impossible(message: str, *, recoverable: bool) -> DriverError:
     """The error for a stream that cannot write exactly once, and so does not write at all."""
     action = REMEDIES[EXACTLY_ONCE_IMPOSSIBLE].action
@@ -163,6 +210,19 @@ class EndedTransactions:
     """How long a transaction may be open, by the brokers or by default, whichever is less."""
 
 
+def different_replay(gateway: Any) -> Failure | None:
+    """A warning about the newest batch that ran again and made other rows; None without one."""
+    found = java_class(gateway, "dev.penstock.spark.DifferentReplay").take()
+    if found is None:
+        return None
+    return Failure(
+        REPLAY_DIFFERS,
+        f"Batch {found.batch()} ran again and did not make the same rows: its task {found.task()} "
+        f"had written {found.before()}, which are in the sink, and then made {found.now()}. "
+        f"{REMEDIES[REPLAY_DIFFERS].action}",
+    )
+
+
 class TransactionCheck:
     """Asks Kafka before a start, and ends what an earlier driver has left open."""
 
@@ -174,10 +234,15 @@ class TransactionCheck:
         self._calls = CallsWithDeadline("transactions")
 
     def take_over(
-        self, names: TransactionNames, partitions: Mapping[str, Sequence[int]]
+        self,
+        names: TransactionNames,
+        partitions: Mapping[str, Sequence[int]],
+        planned: Callable[[], int | None] | None = None,
     ) -> EndedTransactions:
         """What earlier drivers have committed; none of them commits any more.
 
+        `planned`: the newest batch of the checkpoint, if tasks that write batches may have written
+        no later one.
         Raises ExactlyOnceImpossible, KafkaAuthorization, or Kafka's own error.
         """
         assert self._source is not None
@@ -188,10 +253,10 @@ class TransactionCheck:
             with closing(self._admin(source)) as reader, closing(self._admin(sink)) as writer:
                 longest = _longest_ms(writer, sink)
                 servers = sink.bootstrap_servers
-                reached = _take_over(reader, writer, names, partitions, servers)
+                reached = _take_over(reader, writer, names, partitions, planned, servers)
                 return EndedTransactions(reached, longest)
 
-        return self._calls.call(ask, sum(map(len, partitions.values())))
+        return self._calls.call(ask, len(names.transactional_ids(partitions)))
 
     def _admin(self, client: KafkaClient) -> Admin:
         return Admin(self._jvm.gateway, client, self._secrets)
@@ -218,6 +283,7 @@ def _take_over(
     writer: Admin,
     names: TransactionNames,
     partitions: Mapping[str, Sequence[int]],
+    planned: Callable[[], int | None] | None,
     servers: str,
 ) -> Offsets:
     read, written = reader.cluster_id(), writer.cluster_id()
@@ -232,22 +298,40 @@ def _take_over(
         raise impossible(problem, recoverable=True)
     grant = f"kafka-acls.sh --bootstrap-server {servers} --add --allow-principal User:NAME"
     where = f"{names.granted_prefix} --resource-pattern-type prefixed"
+    ids = names.transactional_ids(partitions)
+
+    def refuse_older_copy(*, stable: bool) -> None:
+        if names.batch_tasks is not None and planned is not None:
+            # A task's group has the name of its id. A batch is planned before it is written, so it
+            # is asked for in this order.
+            newest = writer.newest_committed(ids, stable=stable)
+            _refuse_older_copy(newest, planned())
+
+    may_not_use_group = (
+        f"The stream's principal may not use the consumer groups {names.granted_prefix}*, which "
+        f"keep the source's offsets: {grant} --operation Read --group {where}"
+    )
     try:
-        writer.fence(names.transactional_ids(partitions))
+        # Before it takes the ids from the driver with the newer one.
+        refuse_older_copy(stable=False)
+    except DriverError:
+        raise
+    except Exception as error:
+        raise _refused(error, may_not_use_group) from error
+    try:
+        writer.fence(ids)
     except Exception as error:
         raise _refused(
             error,
             f"The sink's principal may not write with transactional ids {names.granted_prefix}*: "
             f"{grant} --operation Write --operation Describe --transactional-id {where}",
         ) from error
-    may_not_use_group = (
-        f"The stream's principal may not use the consumer groups {names.granted_prefix}*, which "
-        f"keep the source's offsets: {grant} --operation Read --group {where}"
-    )
     try:
         if not writer.may_commit(names.group):
             raise DriverError(_not_authorized(may_not_use_group))
-        return reader.committed(names.group)
+        refuse_older_copy(stable=True)
+        # Those of a query before, which kept no state, are in the checkpoint by now.
+        return reader.committed(names.group) if names.batch_tasks is None else {}
     except DriverError:
         raise
     except Exception as error:

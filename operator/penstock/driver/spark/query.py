@@ -18,10 +18,10 @@ from penstock.driver.failures import (
     DriverError,
     Failure,
 )
+from penstock.driver.jvm import java_class
 from penstock.driver.kafka import transactions
-from penstock.driver.kafka.transactions import TransactionNames
 from penstock.driver.record_position import Position
-from penstock.driver.spark import user_python
+from penstock.driver.spark import replays, user_python
 from penstock.driver.spark.sinks import sink_options
 from penstock.driver.spark.sources import (
     KAFKA,
@@ -123,17 +123,23 @@ def check(
 
 
 def _check_transactions(frame: DataFrame, spec: StreamSpec, longest_ms: int) -> None:
-    """Raises QueryNotPossible if a task writes what other tasks have read, or for too long.
+    """Raises QueryNotPossible if a task writes what other tasks have read, or for too long; with
+    state, if a batch that runs again may make other rows.
 
     A join with a table may be such a query or not, by Spark's choice: then the task refuses it.
     """
+    if keeps_state(frame) and not spec.trigger.mode.has_long_running_tasks:
+        promise = spec.transform.deterministic
+        if problem := replays.find_problem(_tree(frame), _STATEFUL, is_promised=promise):
+            raise _no_transactions(problem)
+        return
     shuffling = sorted(set(map(_name, _operators(frame))) & _SHUFFLING)
     reads = number_of_reads(frame)
     too_long = transactions.epoch_problem(spec, longest_ms)
     if too_long is not None and reads_ahead(frame, spec.sink):
         raise _no_transactions(too_long)
     if keeps_state(frame):
-        problem = "keeps state"
+        problem = "keeps state, so that only trigger.microBatch can write it exactly once"
     elif shuffling:
         problem = f"has a {shuffling[0]}"
     elif reads > 1:
@@ -143,6 +149,22 @@ def _check_transactions(frame: DataFrame, spec: StreamSpec, longest_ms: int) -> 
     raise _no_transactions(
         f"A task has to write all that it has read of a partition, and this query {problem}."
     )
+
+
+def batch_tasks(frame: DataFrame, state_partitions: int) -> int:
+    """How many tasks write each batch of a query with state, which has passed `check`."""
+    return replays.writing_tasks(_tree(frame), state_partitions)
+
+
+def _tree(frame: DataFrame) -> replays.Operator:
+    """The analyzed plan. Raises Java's ClassNotFoundException where connector/ is not there."""
+    jvm: Any = frame.sparkSession._jvm
+    java: Any = frame._jdf
+    reader = "dev.penstock.spark.driver.PlanReader"
+    jvm.java.lang.Class.forName(reader)
+    gateway = frame.sparkSession.sparkContext._gateway
+    told = java_class(gateway, reader).read(java.queryExecution().analyzed())
+    return replays.Operator.model_validate_json(told)
 
 
 def _no_transactions(problem: str) -> QueryNotPossible:
@@ -367,31 +389,24 @@ def start(
     environment: Environment,
     stream: str,
     location: str,
-    names: TransactionNames | None = None,
-    longest_transaction_ms: int = transactions.DEFAULT_LONGEST_MS,
-    producer_buffer: int = 0,
+    in_transactions: Mapping[str, str] | None = None,
     *,
     one_batch: bool = False,
 ) -> StreamingQuery:
-    """Starts the query; with `names` it writes exactly once, and with `one_batch` it ends after the
-    next batch, and has planned no other then.
-
-    `longest_transaction_ms`: how long the brokers leave a transaction open. `producer_buffer`: how
-    many bytes a transaction's producer holds that are not sent; 0 for Kafka's default.
+    """Starts the query; with options `in_transactions` (kafka/transactions.py) it writes exactly
+    once, and with `one_batch` it ends after the next batch, and has planned no other then.
 
     Later failures are in the query's own exception.
     """
     # At least once, Spark's own sink does the same in batches.
-    is_other = spec.trigger.mode is Mode.CONTINUOUS or names is not None
+    is_other = spec.trigger.mode is Mode.CONTINUOUS or in_transactions
     kafka = PENSTOCK_KAFKA if is_other else KAFKA
     named, options = sink_options(spec.sink, environment.secrets, kafka)
-    if names is not None and spec.trigger.mode is Mode.REAL_TIME:
+    if in_transactions and spec.trigger.mode is Mode.REAL_TIME:
         # It takes sinks by the names of their classes. The other half of it, that of the operators,
         # KafkaStreamWrite.java makes.
         frame.sparkSession.conf.set(_ALLOWLIST_CHECK, "false")
-    if names is not None:
-        ours = transactions.sink_options(spec, names, longest_transaction_ms, producer_buffer)
-        options = {**ours, **options}
+    options = {**(in_transactions or {}), **options}
     writer = frame.writeStream.format(_format(frame.sparkSession, named))
     if spec.sink.custom is not None and spec.sink.custom.partition_by:
         writer = writer.partitionBy(*spec.sink.custom.partition_by)  # memory refuses an empty list

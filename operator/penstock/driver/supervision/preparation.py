@@ -74,6 +74,8 @@ class PlannedQuery:
     """The number of partitions that the state gets before the query starts."""
     runs_one_batch: bool
     """Whether it runs only the batch that must come before such a change."""
+    batch_tasks: int | None
+    """How many tasks write their part of a batch in a transaction; None if it has none of these."""
     reads_ahead: bool
     fields: frozenset[SchemaField]
     """Of the schemas with which it reads records."""
@@ -156,10 +158,14 @@ class Preparation:
             source, repair, metadata.namespace, metadata.name, written_by
         )
         left_out, written, longest = LeftOut(folder.notes.read().dead_letters), None, None
-        if spec.sink.exactly_once:
+        if not spec.sink.exactly_once:
+            folder.forget_whole_batches()  # another batch may have such a number from now on
+        else:
             names = folder.transaction_names(metadata.namespace, metadata.name)
-            taken = self._transactions.take_over(names, partitions)
+            taken = self._transactions.take_over(names, partitions, folder.progress.planned_epoch)
             written, longest = taken.offsets, taken.longest_ms
+            if repair.epoch is None:
+                folder.forget_whole_batches(but_of=spec)
         lost = check_for_data_loss(spec, folder, source, repair, written)
         starting = start_position.first_starting_offsets(spec, folder, source, repair)
         prepared = PreparedCheckpoint(repair, left_out, starting, warning=lost or began)
@@ -212,6 +218,9 @@ class Preparation:
             state_partitions=of_state if keeps_state else 0,
             repartition_to=repartition_to,
             runs_one_batch=runs_one_batch,
+            batch_tasks=query.batch_tasks(frame, of_run)
+            if keeps_state and prepared.names is not None
+            else None,
             reads_ahead=query.reads_ahead(frame, spec.sink),
             fields=json_schemas.fields_of(frame),
             warning=query.column_warning(frame, spec),

@@ -23,7 +23,7 @@ from penstock.driver.failures import (
     DEAD_LETTER,
     Failure,
 )
-from penstock.driver.kafka import held_records
+from penstock.driver.kafka import held_records, transactions
 from penstock.driver.kafka.consumer_group import ConsumerGroup
 from penstock.driver.kafka.dead_letters import DeadLetterTopic
 from penstock.driver.kafka.held_records import Holds
@@ -207,7 +207,13 @@ class QueryRuntime:
         warning, self._warning = self._warning, None
         if warning is None and self.has_query:
             warning = self._changes.new_losses(self._source.view, self.progress.newest)
-        return warning or self._application.killed_for_memory()
+        return warning or self._application.killed_for_memory() or self._different_replay()
+
+    def _different_replay(self) -> Failure | None:
+        """A warning if a batch that ran again has made other rows than those in the sink."""
+        if self._plan is None or self._plan.batch_tasks is None:
+            return None
+        return transactions.different_replay(self.context.jvm.gateway)
 
     def take_repair_plans(self) -> list[RepairPlan]:
         """The repairs of the checkpoint since the last call."""
@@ -382,15 +388,25 @@ class QueryRuntime:
         assert plan is not None
         assert prepared is not None
         self._failed_write()  # of the query before, which is over
+        spec, names, told = self._stream.spec, prepared.names, dict[str, str]()
+        if names is not None and plan.batch_tasks is not None:
+            self._checkpoint.note_whole_batches(spec, plan.batch_tasks)
+        if names is not None:
+            told = transactions.sink_options(
+                spec,
+                names,
+                prepared.longest_transaction_ms,
+                producer_buffer(spec, self._chosen().size),
+                plan.batch_tasks,
+                plan.partitions,
+            )
         self._query = query.start(
             plan.frame,
-            self._stream.spec,
+            spec,
             self.context.environment,
             self._stream.metadata.name,
             self._checkpoint.files.location,
-            prepared.names,
-            prepared.longest_transaction_ms,
-            producer_buffer(self._stream.spec, self._chosen().size),
+            told,
             one_batch=plan.runs_one_batch,
         )
 

@@ -20,8 +20,6 @@ final class KafkaBatchReader
     implements SupportsRealTimeRead<InternalRow>, TransactionalWriter.Reader {
   private static final RecordStatus RECORD = RecordStatus.newStatusWithoutArrivalTime(true);
   private static final RecordStatus NO_RECORD = RecordStatus.newStatusWithoutArrivalTime(false);
-  /** Spark's setting for its own reader: a consumer may hold a megabyte of records, and fetch one. */
-  private static final String CAPACITY = "spark.kafka.consumer.cache.capacity";
   /** A reader that has not been at the end of its log for so long is behind, at the batch's end. */
   private static final long BEHIND_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
@@ -71,9 +69,8 @@ final class KafkaBatchReader
     TransactionalWriter writer = TransactionalWriter.ofTask(task);
     // Else an earlier attempt may have taken the transactional id over.
     boolean isFirst = task.attemptNumber() == 0 && task.stageAttemptNumber() == 0;
-    PartitionClients kept = isFirst ? KeptClients.take(partition, batch, start) : null;
     clients =
-        kept != null
+        isFirst && KeptClients.take(partition, batch, start) instanceof PartitionClients kept
             ? kept
             : PartitionClients.open(
                 partition,
@@ -201,17 +198,13 @@ final class KafkaBatchReader
     if (hasFailed) {
       clients.close();
     } else {
-      KeptClients.keep(partition, batch, clients, capacity());
+      KeptClients.keep(partition, batch, clients);
     }
   }
 
   private static String executor() {
     BlockManagerId here = SparkEnv.get().blockManager().blockManagerId();
     return "executor_" + here.host() + "_" + here.executorId();
-  }
-
-  private static int capacity() {
-    return SparkEnv.get().conf().getInt(CAPACITY, 64);
   }
 
   private RuntimeException noRecord() {

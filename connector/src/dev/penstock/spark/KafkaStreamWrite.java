@@ -2,6 +2,7 @@ package dev.penstock.spark;
 
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.streaming.runtime.RealTimeModeAllowlist;
@@ -33,7 +34,7 @@ final class KafkaStreamWrite extends KafkaStreamingWrite {
   /** Makes the tasks of a batch that read the stream write in transactions, if that is asked for. */
   void bind(KafkaBatchStream stream, boolean readsAhead) {
     batch = stream;
-    if (transactions == null) {
+    if (transactions == null || transactions.areOfBatches()) {
       return;
     }
     if (stream.mayDivide() && !stream.isRealTime()) {
@@ -48,7 +49,9 @@ final class KafkaStreamWrite extends KafkaStreamingWrite {
 
   @Override
   public KafkaStreamWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
-    if (transactions != null && batch != null) {
+    if (transactions != null && transactions.areOfBatches()) {
+      transactions.requireTasks(info.numPartitions());
+    } else if (transactions != null && batch != null) {
       checkTasks(info.numPartitions());
       if (batch.isRealTime()) {
         checkOperators();
@@ -56,6 +59,16 @@ final class KafkaStreamWrite extends KafkaStreamingWrite {
     }
     var spark = super.createStreamingWriterFactory(info);
     return new KafkaWriterFactory(spark, transactions, batch != null, writesOneByOne);
+  }
+
+  @Override
+  public void commit(long epoch, WriterCommitMessage[] messages) {
+    for (WriterCommitMessage message : messages) {
+      if (message instanceof DifferentReplay found) {
+        found.note();
+      }
+    }
+    super.commit(epoch, messages);
   }
 
   /**

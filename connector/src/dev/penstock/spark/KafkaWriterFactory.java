@@ -45,14 +45,21 @@ final class KafkaWriterFactory extends KafkaStreamWriterFactory {
   public DataWriter<InternalRow> createWriter(int partition, long taskId, long epoch) {
     String coordinator = ContinuousExecution.EPOCH_COORDINATOR_ID_KEY();
     if (TaskContext.get().getLocalProperty(coordinator) == null) {
-      return transactions == null
-          ? super.createWriter(partition, taskId, epoch)
-          : TransactionalWriter.ofBatchTask(this, transactions, readsOneStream);
+      return ofBatchTask(partition, taskId, epoch);
     }
     if (writer == null) {
       writer = ofContinuousTask();
     }
     return writer;
+  }
+
+  private DataWriter<InternalRow> ofBatchTask(int partition, long taskId, long batch) {
+    if (transactions == null) {
+      return super.createWriter(partition, taskId, batch);
+    }
+    return transactions.areOfBatches()
+        ? new BatchWriter(this, transactions, partition, batch)
+        : TransactionalWriter.ofBatchTask(this, transactions, readsOneStream);
   }
 
   private DataWriter<InternalRow> ofContinuousTask() {

@@ -6,7 +6,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
 
 /** The log of one partition, and the transaction that holds what a task writes of it. */
-final class PartitionClients {
+final class PartitionClients implements KeptClients.Clients {
   // A poll returns with the first record, so a longer one gains nothing, and would let a task that
   // waits for its log sleep through an epoch; a shorter one would keep a core busy.
   private static final long LEAST_POLL_MS = 10;
@@ -94,7 +94,18 @@ final class PartitionClients {
     }
   }
 
-  void close() {
+  @Override
+  public boolean ownsId() {
+    return transaction != null;
+  }
+
+  @Override
+  public boolean isAt(long start) {
+    return log.next() == start;
+  }
+
+  @Override
+  public void close() {
     close(log, transaction);
   }
 

@@ -37,7 +37,7 @@ final class Transaction {
     this.source = source;
     group = new ConsumerGroupMetadata(asked.group());
     intervalNanos = TimeUnit.MILLISECONDS.toNanos(asked.intervalMs());
-    clients = new ClientParameters(asked.producerFor(source));
+    clients = new ClientParameters(asked.producerFor(asked.idOf(source)));
     connect();
   }
 

@@ -14,17 +14,27 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * How a query writes each record exactly once.
  *
- * @param idPrefix of the transactional ids: each partition of the source has one
+ * @param idPrefix of the transactional ids: each partition of the source, or each task, has one
  * @param group the consumer group that keeps the source's offsets
  * @param intervalMs how long a transaction is open, in milliseconds, at most until its epoch ends
+ * @param batchesAt where the tasks keep the number of their newest batch; null if each keeps the
+ *     offset of the partition that it has read
+ * @param batchTasks how many tasks write a batch
  * @param producer the parameters of the producers
  */
 record TransactionOptions(
-    String idPrefix, String group, long intervalMs, HashMap<String, Object> producer)
+    String idPrefix,
+    String group,
+    long intervalMs,
+    TopicPartition batchesAt,
+    int batchTasks,
+    HashMap<String, Object> producer)
     implements Serializable {
   private static final String ID_PREFIX = "transactionalIdPrefix";
   private static final String GROUP = "transactionGroup";
   private static final String INTERVAL = "transactionIntervalMs";
+  private static final String BATCHES_AT = "transactionBatchesAt";
+  private static final String BATCH_TASKS = "transactionBatchTasks";
 
   /** What the options of a sink ask for; null if they ask for nothing. */
   static TransactionOptions of(CaseInsensitiveStringMap options, Map<String, Object> producer) {
@@ -36,17 +46,51 @@ record TransactionOptions(
         prefix,
         options.getOrDefault(GROUP, prefix),
         options.getLong(INTERVAL, 100),
+        partition(options.get(BATCHES_AT)),
+        options.getInt(BATCH_TASKS, 0),
         new HashMap<>(producer));
+  }
+
+  private static TopicPartition partition(String name) {
+    if (name == null) {
+      return null;
+    }
+    int dash = name.lastIndexOf('-');
+    return new TopicPartition(name.substring(0, dash), Integer.parseInt(name.substring(dash + 1)));
+  }
+
+  /** Whether a task writes a batch whole or not at all, whatever it has read. */
+  boolean areOfBatches() {
+    return batchesAt != null;
   }
 
   /** For a query that may have read records whose results it has not written yet. */
   TransactionOptions onlyAtEpochs() {
-    return new TransactionOptions(idPrefix, group, Long.MAX_VALUE, producer);
+    return new TransactionOptions(idPrefix, group, Long.MAX_VALUE, batchesAt, batchTasks, producer);
   }
 
-  Map<String, Object> producerFor(TopicPartition source) {
+  /** Refuses another number of tasks: each would take what another has written for its own. */
+  void requireTasks(int tasks) {
+    if (tasks != batchTasks) {
+      throw refusal(
+          tasks + " tasks would write a batch, and its parts are those of the " + batchTasks
+              + " partitions of the state.");
+    }
+  }
+
+  /** The transactional id of the tasks that read a partition of the source. */
+  String idOf(TopicPartition source) {
+    return idPrefix + "/" + source;
+  }
+
+  /** That of a task of each batch, and its group. No topic has a slash in its name. */
+  String idOf(int task) {
+    return idPrefix + "/batches/" + task;
+  }
+
+  Map<String, Object> producerFor(String id) {
     Map<String, Object> parameters = new HashMap<>(producer);
-    parameters.put(ProducerConfig.TRANSACTIONAL_ID_CONFIG, idPrefix + "/" + source);
+    parameters.put(ProducerConfig.TRANSACTIONAL_ID_CONFIG, id);
     return parameters;
   }
 

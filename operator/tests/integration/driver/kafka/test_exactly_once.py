@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ _TWICE = "SELECT key, value FROM source UNION ALL SELECT key, value FROM source"
 @pytest.mark.parametrize(
     ("sql", "problem"),
     [
-        ("SELECT DISTINCT value FROM source", "keeps state"),
         ("SELECT /*+ REPARTITION(3) */ key, value FROM source", "has a Repartition"),
         (_TWICE, "reads the source 2 times"),
     ],
@@ -325,3 +325,148 @@ def test_a_plain_application_is_refused_where_it_cannot_hold(
         with pytest.raises(Exception, match="another Kafka cluster"):
             started.awaitTermination(120)
     assert not topics.received(sink)
+
+
+_STATE: dict[str, Any] = {"outputMode": "update", **BATCHES}
+_BY_VALUE = "SELECT CAST(value AS STRING) AS key, {} AS value FROM source GROUP BY value"
+_OWN = """
+from pyspark.sql.functions import udf
+
+
+def transform(source):
+    same = udf(lambda value: value, "binary")
+    return source.select(same("value").alias("value")).distinct()
+"""
+_OWN_CODE: dict[str, Any] = {"python": {"function": "own:transform", "inline": _OWN}}
+
+
+@pytest.mark.proves("guarantees.md#exactly-once-with-state")
+@pytest.mark.parametrize(
+    ("transform", "trigger", "problem"),
+    [
+        (_BY_VALUE.format("CAST(rand() AS STRING)"), {}, "rand"),
+        (_BY_VALUE.format("uuid()"), {}, "uuid()"),
+        (_BY_VALUE.format("CAST(first(offset) AS STRING)"), {}, "first(source.offset)"),
+        (_BY_VALUE.format("array_join(collect_list(topic), ' ')"), {}, "collect_list"),
+        (_BY_VALUE.format("CAST(now() AS STRING)"), {}, "current_timestamp()"),
+        ("SELECT /*+ REPARTITION(3) */ DISTINCT value FROM source", {}, "Repartition above it"),
+        (
+            "SELECT DISTINCT value FROM (SELECT /*+ REPARTITION(3) */ value FROM source)",
+            {},
+            "a repartition",
+        ),
+        (
+            "SELECT value FROM source UNION ALL SELECT DISTINCT value FROM source",
+            {},
+            "Union above it",
+        ),
+        (_BY_VALUE.format("'a'") + " ORDER BY key", {"outputMode": "complete"}, "Sort above it"),
+        (_OWN_CODE, {}, "transform.deterministic"),
+        (_BY_VALUE.format("'a'"), {"trigger": REAL_TIME}, "only trigger.microBatch"),
+    ],
+)
+def test_a_query_with_state_whose_batches_may_differ_is_refused(
+    transform: str | dict[str, Any],
+    trigger: dict[str, Any],
+    problem: str,
+    topics: Topics,
+    jvm: Jvm,
+    tmp_path: Path,
+) -> None:
+    source, sink = topics.make(), topics.make()
+    topics.send(source, range(10))
+    text = {"sql": transform} if isinstance(transform, str) else transform
+    flow = exactly_once(topics, source, sink, transform=text, **{**_STATE, **trigger})
+    with running(flow, jvm, tmp_path) as driver:
+        failure = driver.wait_failure("ExactlyOnceImpossible").last_failure
+    assert failure is not None
+    assert failure.permanent
+    assert problem in failure.message
+    assert not topics.received(sink)
+
+
+def _undo_commit(checkpoint: Path) -> int:
+    """As if the driver was killed before its newest commit reached the disk."""
+    newest = max(int(file.name) for file in (checkpoint / "commits").iterdir())
+    (checkpoint / "commits" / str(newest)).unlink()
+    return newest
+
+
+_CLOCK = """
+import time
+from pyspark.sql.functions import udf
+
+
+def transform(source):
+    now = udf(lambda value: str(time.time_ns()), "string")
+    return source.groupBy("value").count().select("value", now("value").alias("key"))
+"""
+_DIFFERS: dict[str, Any] = {
+    "python": {"function": "own:transform", "inline": _CLOCK}, "deterministic": True,
+}  # fmt: skip
+_DISTINCT = "WITH once AS (SELECT DISTINCT value FROM source) SELECT value FROM once"
+_JOINED = """SELECT CAST(a.value AS STRING) AS value FROM source a JOIN source b
+ON a.value = b.value"""
+
+
+@pytest.mark.proves("guarantees.md#exactly-once-with-state")
+@pytest.mark.parametrize(
+    ("transform", "more", "says"),
+    [
+        pytest.param({"sql": _DISTINCT}, {}, False, id="distinct"),
+        pytest.param({"sql": _JOINED}, {"outputMode": "append"}, False, id="join of streams"),
+        pytest.param({**_OWN_CODE, "deterministic": True}, {}, False, id="own function"),
+        pytest.param(_DIFFERS, {}, True, id="own function that differs"),
+    ],
+)
+def test_a_batch_with_state_that_runs_again_is_not_written_again(
+    transform: dict[str, Any],
+    more: dict[str, Any],
+    says: bool,
+    topics: Topics,
+    jvm: Jvm,
+    tmp_path: Path,
+) -> None:
+    """Nor where it makes other rows, which is said."""
+    source, sink = topics.make(), topics.make()
+    flow = exactly_once(topics, source, sink, transform=transform, **{**_STATE, **more})
+    topics.send(source, range(30))
+    with running(flow, jvm, tmp_path / "checkpoint") as driver:
+        topics.wait_received(sink, range(30))
+        driver.wait_committed(30)
+    _undo_commit(tmp_path / "checkpoint")
+    with running(flow, jvm, tmp_path / "checkpoint") as driver:
+        driver.wait_committed(30)
+        topics.send(source, range(30, 60))
+        received = topics.wait_received(sink, range(60))
+        driver.wait_committed(60)
+        if says:
+            driver.wait_failure("ReplayDiffers")
+        else:
+            assert driver.last.last_failure is None
+    assert set(received.values()) == {1}
+
+
+@pytest.mark.proves("guarantees.md#exactly-once-with-state")
+def test_an_older_copy_of_a_checkpoint_with_state_is_refused(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """It would plan numbers of batches anew, and the sink has those."""
+    source, sink = topics.make(), topics.make()
+    flow = exactly_once(
+        topics, source, sink, transform={"sql": "SELECT DISTINCT value FROM source"}, **_STATE
+    )
+    topics.send(source, range(10))
+    with running(flow, jvm, tmp_path / "checkpoint") as driver:
+        driver.wait_committed(10)
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "copy")
+    topics.send(source, range(10, 20))
+    with running(flow, jvm, tmp_path / "checkpoint") as driver:
+        driver.wait_committed(20)
+    shutil.rmtree(tmp_path / "checkpoint")
+    (tmp_path / "copy").rename(tmp_path / "checkpoint")
+    with running(flow, jvm, tmp_path / "checkpoint") as driver:
+        failure = driver.wait_failure("ExactlyOnceImpossible").last_failure
+    assert failure is not None
+    assert "an older copy" in failure.message
+    assert topics.received(sink) == dict.fromkeys(range(20), 1)

@@ -348,6 +348,7 @@ def _clients_of_tasks(spark: SparkSession) -> set[str]:
 # Methods of Spark's classes by class: a new version of Spark is checked against these first. Its
 # connector promises none of them, and the other ones are the interfaces of data sources.
 LEANS_ON = {
+    "SparkContext$": {"SPARK_JOB_GROUP_ID"},
     "api.plugin.PluginContext": {"ask", "executorID", "send"},
     "deploy.security.HadoopDelegationTokenManager": {"isServiceEnabled"},
     "executor.InputMetrics": {"incRecordsRead", "recordsRead"},
@@ -364,9 +365,16 @@ LEANS_ON = {
     "rpc.RpcEndpointRef": {"ask", "askSync", "send"},
     "sql.catalyst.expressions.GenericInternalRow": {"<init>"},
     "sql.catalyst.expressions.SpecificInternalRow": {"<init>", "setInt", "setLong", "update"},
+    "sql.catalyst.expressions.Expression": {"children", "deterministic", "sql"},
     "sql.catalyst.planning.PhysicalOperation": {"unapply"},
-    "sql.catalyst.plans.logical.LogicalPlan": {"children", "collectLeaves"},
+    "sql.catalyst.plans.logical.Aggregate": {"groupingExpressions"},
+    "sql.catalyst.plans.logical.CTERelationDef": {"child", "id"},
+    "sql.catalyst.plans.logical.CTERelationRef": {"cteId"},
+    "sql.catalyst.plans.logical.LogicalPlan": {
+        "children", "collectLeaves", "expressions", "isStreaming",
+    },
     "sql.catalyst.plans.logical.UnaryNode": {"child"},
+    "sql.catalyst.plans.logical.WithCTE": {"cteDefs", "plan"},
     "sql.catalyst.plans.physical.UnknownPartitioning": {"<init>"},
     "sql.catalyst.types.DataTypeUtils": {"toAttributes"},
     "sql.catalyst.util.DateTimeUtils": {"fromJavaTimestamp"},
@@ -438,7 +446,7 @@ LEANS_ON = {
     "sql.kafka010.KafkaStreamWriterFactory": {
         "<init>", "createWriter", "producerParams", "schema", "topic",
     },
-    "sql.kafka010.KafkaStreamingWrite": {"<init>", "createStreamingWriterFactory"},
+    "sql.kafka010.KafkaStreamingWrite": {"<init>", "commit", "createStreamingWriterFactory"},
     "sql.kafka010.KafkaWrite": {"<init>", "producerParams", "schema", "toBatch", "topic"},
     "sql.kafka010.producer.InternalKafkaProducerPool$": {"acquire", "release"},
     "storage.BlockManager": {"blockManagerId"},

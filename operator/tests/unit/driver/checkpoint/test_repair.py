@@ -246,6 +246,17 @@ def test_a_planned_batch_in_transactions_is_planned_again(trigger: dict[str, Any
     )
 
 
+@pytest.mark.parametrize("trigger", [MICRO_BATCH, AVAILABLE_NOW])
+@pytest.mark.parametrize("known", [{"state": True}, {"whole_batches": True, "keep_ids": True}])
+def test_a_planned_batch_with_state_in_transactions_keeps_its_records(
+    known: dict[str, Any], trigger: dict[str, Any]
+) -> None:
+    """They know the number of a batch, and would take other records for written."""
+    spec = stream(kafka_source(), kafka_sink(delivery="ExactlyOnce"), trigger=trigger).spec
+    repair = plan(checkpoint(range(4), [], range(5)), spec, **known)
+    assert (repair.epoch, repair.continues_after, kinds(repair)) == (3, 3, [])
+
+
 def test_whole_metadata_is_kept_whatever_its_checksum_says() -> None:
     """With another id a sink such as Delta's would not know a batch that runs again."""
     files = checkpoint(range(4), range(4)) | {".metadata.crc": checksum(b"another")}

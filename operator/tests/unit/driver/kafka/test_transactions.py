@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,18 @@ def test_no_streams_names_begin_with_those_of_another() -> None:
     assert ids == [f"penstock/payments/flags/0a1b/{name}" for name in ("in-0", "in-2", "more-1")]
 
 
+def test_tasks_that_write_batches_have_ids_of_their_own() -> None:
+    """No topic has a slash in its name, so none of them is a partition's."""
+    names = replace(NAMES, batch_tasks=2)
+    ids = names.transactional_ids({"in": [0, 2]})
+    assert ids == [f"{NAMES.id_prefix}/batches/{task}" for task in (0, 1)]
+    sink = kafka_sink(delivery="ExactlyOnce")
+    spec = stream(kafka_source(), sink, trigger={"microBatch": {}}).spec
+    told = sink_options(spec, names, batch_tasks=2, partitions={"b-1": [0], "a-2": [3, 1]})
+    assert (told["transactionBatchesAt"], told["transactionBatchTasks"]) == ("a-2-1", "2")
+    assert "transactionBatchesAt" not in sink_options(spec, NAMES, partitions={"a": [0]})
+
+
 def test_the_names_last_as_long_as_the_checkpoint(tmp_path: Path) -> None:
     """After lost records the offsets of earlier transactions no longer hold; their ids do."""
     folder, other = (
@@ -44,6 +57,24 @@ def test_the_names_last_as_long_as_the_checkpoint(tmp_path: Path) -> None:
     renewed = folder.transaction_names("payments", "flags")
     assert renewed.id_prefix == names.id_prefix
     assert renewed.group != names.group
+
+
+def test_the_names_of_batches_are_those_of_one_query(tmp_path: Path) -> None:
+    """Once nothing of it is committed; and of a stream that has not written otherwise since."""
+    folder = folder_at(tmp_path)
+    before = folder.transaction_names("payments", "flags")
+    spec = stream(kafka_source(), kafka_sink(), transform={"sql": "SELECT a"}).spec
+    other = stream(kafka_source(), kafka_sink(), transform={"sql": "SELECT b"}).spec
+    folder.forget_whole_batches()
+    assert folder.transaction_names("payments", "flags") == before
+    folder.note_whole_batches(spec, 8)
+    folder.note_whole_batches(spec, 4)
+    folder.forget_whole_batches(but_of=spec)
+    assert folder.transaction_names("payments", "flags") == replace(before, batch_tasks=8)
+    folder.forget_whole_batches(but_of=other)
+    after = folder.transaction_names("payments", "flags")
+    assert after.batch_tasks is None
+    assert after.id_prefix != before.id_prefix
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -22,6 +23,7 @@ import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.DescribeConsumerGroupsOptions;
 import org.apache.kafka.clients.admin.DescribeTopicsOptions;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.clients.admin.OffsetSpec;
@@ -204,6 +206,20 @@ public final class KafkaAdmin implements AutoCloseable {
     groupOffsets(group, options)
         .forEach((partition, at) -> put(offsets, partition, at.offset()));
     return write(offsets);
+  }
+
+  /** The largest offset that any of these groups has; -1 if they have none. */
+  public long newestCommitted(String groups, boolean stable) throws Exception {
+    Map<String, ListConsumerGroupOffsetsSpec> asked = new HashMap<>();
+    strings(groups).forEach(group -> asked.put(group, new ListConsumerGroupOffsetsSpec()));
+    ListConsumerGroupOffsetsOptions options =
+        new ListConsumerGroupOffsetsOptions().requireStable(stable);
+    return answer(client.listConsumerGroupOffsets(asked, options).all()).values().stream()
+        .flatMap(offsets -> offsets.values().stream())
+        .filter(Objects::nonNull)
+        .mapToLong(OffsetAndMetadata::offset)
+        .max()
+        .orElse(NO_RECORD);
   }
 
   /** The note at each offset of a consumer group: {@code {topic: {partition: note}}}. */

@@ -75,10 +75,10 @@ Native alternatives to a UDF: an expression in `transform.sql`, a SQL function
 
 ## Exactly once
 
-`sink.kafka.delivery: ExactlyOnce` is for a query without state, from Kafka to Kafka in one cluster
-([its terms](guarantees.md#exactly-once)). In continuous and real-time mode a transaction is
-committed every `transactionInterval`; with a Python or pandas UDF, and in micro-batches, at the
-end of the epoch or batch. A custom sink may have transactions of its own.
+`sink.kafka.delivery: ExactlyOnce` is for a query from Kafka to Kafka in one cluster, with state in
+micro-batches ([its terms](guarantees.md#exactly-once)). In continuous and real-time mode a
+transaction is committed every `transactionInterval`; with a Python or pandas UDF, and in
+micro-batches, at the end of the epoch or batch. A custom sink may have transactions of its own.
 """
 
 

@@ -118,7 +118,7 @@ def finish(
         assert process.warnings() == []
 
 
-@pytest.mark.proves(2, "guarantees.md#exactly-once")
+@pytest.mark.proves(2, "guarantees.md#exactly-once-with-state")
 @pytest.mark.parametrize(
     ("delivery", "times", "partitions"),
     [
@@ -156,7 +156,24 @@ def test_a_driver_is_killed_within_a_batch(
         assert received != wanted, "the kills would show nothing"
 
 
-@pytest.mark.proves(2, "guarantees.md#exactly-once")
+@pytest.mark.proves(2, "guarantees.md#exactly-once-with-state")
+def test_the_state_gets_other_partitions_after_a_kill_within_a_batch(
+    topics: Topics, class_path: str, tmp_path: Path, record_figure: RecordFigure
+) -> None:
+    """The batch that the sink has in part is finished with the partitions that it had."""
+    source, sink = topics.make(4), topics.make()
+    folder = folder_at(tmp_path / "checkpoint")
+    with traffic(topics, source, LOAD) as sent:
+        for partitions in (4, 8, 3):
+            flow = counts_to(topics, source, sink, checkpoint={"statePartitions": partitions})
+            with driver(flow, tmp_path, class_path) as process:
+                kill_within_a_batch(folder, process, topics, source, sink, record_figure)
+    finish(flow, topics, source, tmp_path, class_path, sent[0])
+    record_figure("records sent", sent[0])
+    assert received_rows(topics, sink) == committed_rows(folder, topics, source)
+
+
+@pytest.mark.proves(2, "guarantees.md#exactly-once-with-state")
 @pytest.mark.full
 def test_a_frozen_driver_wakes_up_beside_its_successor(
     topics: Topics, class_path: str, tmp_path: Path

@@ -198,8 +198,8 @@ class Transform(SpecObject):
     deterministic: bool = Field(
         False,
         description="Your promise that functions of your own, in Python or Java, give the same "
-        "result for the same input. A query with state and sink.kafka.delivery ExactlyOnce needs "
-        "it if it calls one. Default: false.",
+        "result for the same input, in whatever order the records of a key come. A query with "
+        "state and sink.kafka.delivery ExactlyOnce needs it if it calls one. Default: false.",
     )
     watermark: Watermark | None = Field(
         None,

@@ -124,8 +124,8 @@ def refuse_other_records(logs: Logs) -> None:
         "The sink and the query's state "
         "may have this batch already, and would count what is left of it twice. If it was an "
         "edit, restore the topics, let the stream commit all that it has read "
-        "(trigger.availableNow ends when it has), and remove them then. Otherwise apply the "
-        "stream under another name.",
+        "(trigger.availableNow ends when it has), and remove them then. Otherwise begin another "
+        "checkpoint.generation, or apply the stream under another name.",
     )
 
 

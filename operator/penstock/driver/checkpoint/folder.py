@@ -44,7 +44,7 @@ from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.checkpoint.storage.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import CHECKPOINT_DAMAGED, CHECKPOINT_FULL, DriverError
 from penstock.driver.kafka.offsets import Offsets
-from penstock.driver.kafka.transactions import TransactionNames
+from penstock.driver.kafka.transactions import TransactionNames, impossible
 
 # The first file of a source's log, its checksum, and their temporary files.
 _FIRST = re.compile(r"0$|\.\.?0\.")
@@ -174,9 +174,15 @@ class CheckpointFolder:
     def _plan(
         self, files: Files, spec: StreamSpec, notes: Notes, stores: Sequence[StateStore] = ()
     ) -> RepairPlan:
-        known = notes.transactions
-        holds_batches = known is not None and known.batch_tasks is not None
-        whole_batches = spec.sink.exactly_once and holds_batches
+        whole_batches = spec.sink.exactly_once and _holds_batches(notes)
+        if whole_batches and spec.trigger.mode.has_long_running_tasks:
+            if self.progress.committed_epoch() is not None:
+                raise impossible(
+                    f"The transactions of this checkpoint hold batches, and {spec.trigger.mode} "
+                    "has none: use trigger.microBatch, or begin another checkpoint.generation.",
+                    recoverable=False,
+                )
+            whole_batches = False  # another query, which begins under other names
         return repair.plan(
             files,
             spec,
@@ -198,7 +204,8 @@ class CheckpointFolder:
 
     def knows_ids(self) -> bool:
         """Whether this stream's sink may recognise batches by their ids, or one before an edit."""
-        return self.notes.read().sink_batches is not None
+        notes = self.notes.read()
+        return notes.sink_batches is not None or _holds_batches(notes)
 
     def _with_sink(self, notes: Notes, spec: StreamSpec) -> Notes:
         """With what this stream's sink may know of batches from now on, which is stored."""
@@ -377,15 +384,19 @@ class CheckpointFolder:
         if noted != known:
             self.notes.write(replace(notes, transactions=noted))
 
-    def forget_whole_batches(self, but_of: StreamSpec | None = None) -> None:
+    def forget_whole_batches(self) -> None:
         """Makes the transactions have other names, if they hold batches: a number of a batch means
-        other records from now on. Those of this spec's query are kept.
+        other records from now on.
         """
         notes = self.notes.read()
-        known = notes.transactions
-        is_kept = but_of is not None and known is not None and known.query == _fingerprint(but_of)
-        if known is not None and known.batch_tasks is not None and not is_kept:
+        if _holds_batches(notes):
             self.notes.write(replace(notes, transactions=None))
+
+    def holds_batches_of_another_query(self, spec: StreamSpec) -> bool:
+        """Whether a query that is not this spec's has written batches whole."""
+        notes = self.notes.read()
+        known = notes.transactions
+        return _holds_batches(notes) and known is not None and known.query != _fingerprint(spec)
 
     def _read(self) -> dict[str, bytes]:
         paths = [f"{log}/{name}" for log in LOGS for name in self.files.names(log)]
@@ -417,7 +428,18 @@ def names_of(notes: Notes, namespace: str, name: str) -> TransactionNames | None
     return replace(names, batch_tasks=known.batch_tasks)
 
 
+def _holds_batches(notes: Notes) -> bool:
+    return notes.transactions is not None and notes.transactions.batch_tasks is not None
+
+
 def _fingerprint(spec: StreamSpec) -> str:
-    """Of what decides which rows a batch makes."""
-    text = f"{spec.transform.model_dump_json()} {spec.output_mode}"
+    """Of what decides which rows a batch makes, and where they go."""
+    topic = spec.sink.kafka and spec.sink.kafka.topic
+    text = "\n".join(
+        [
+            spec.transform.model_dump_json(),
+            spec.dependencies.model_dump_json(),
+            f"{spec.output_mode} {spec.image} {topic} {spec.trigger.mode.has_long_running_tasks}",
+        ]
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:12]

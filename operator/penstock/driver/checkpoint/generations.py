@@ -62,7 +62,7 @@ class Generations:
         known = notes.start_from
         is_asked = asked == known
         # What a sink may know keeps its number, and so its records.
-        kept = not first_start and notes.sink_batches is not None
+        kept = not first_start and folder.knows_ids()
         has_read = repair.continues_after is not None and known != _BEGINS and self._has_read()
         if kept or has_read:
             return None if is_asked else self._exists()

@@ -130,7 +130,7 @@ def _check_transactions(frame: DataFrame, spec: StreamSpec, longest_ms: int) -> 
     """
     if keeps_state(frame) and not spec.trigger.mode.has_long_running_tasks:
         promise = spec.transform.deterministic
-        if problem := replays.find_problem(_tree(frame), _STATEFUL, is_promised=promise):
+        if problem := replays.find_problem(_analyzed_plan(frame), _STATEFUL, is_promised=promise):
             raise _no_transactions(problem)
         return
     shuffling = sorted(set(map(_name, _operators(frame))) & _SHUFFLING)
@@ -153,18 +153,18 @@ def _check_transactions(frame: DataFrame, spec: StreamSpec, longest_ms: int) -> 
 
 def batch_tasks(frame: DataFrame, state_partitions: int) -> int:
     """How many tasks write each batch of a query with state, which has passed `check`."""
-    return replays.writing_tasks(_tree(frame), state_partitions)
+    return replays.writing_tasks(_analyzed_plan(frame), state_partitions)
 
 
-def _tree(frame: DataFrame) -> replays.Operator:
-    """The analyzed plan. Raises Java's ClassNotFoundException where connector/ is not there."""
+def _analyzed_plan(frame: DataFrame) -> replays.Plan:
+    """Raises Java's ClassNotFoundException where connector/ is not there."""
     jvm: Any = frame.sparkSession._jvm
     java: Any = frame._jdf
     reader = "dev.penstock.spark.driver.PlanReader"
     jvm.java.lang.Class.forName(reader)
     gateway = frame.sparkSession.sparkContext._gateway
     told = java_class(gateway, reader).read(java.queryExecution().analyzed())
-    return replays.Operator.model_validate_json(told)
+    return replays.PLAN.validate_json(told)
 
 
 def _no_transactions(problem: str) -> QueryNotPossible:

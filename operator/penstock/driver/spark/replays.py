@@ -7,9 +7,9 @@ it. Tried with batches that were killed and ran again (docs/guarantees.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 
@@ -33,12 +33,13 @@ class Operator(_Model):
     """It aggregates all records, in one task."""
     expressions: dict[str, ExpressionFact]
     """By the name of the class."""
-    children: list[Operator]
+    children: list[int]
+    """Their places in the plan."""
 
-    def all(self) -> Iterator[Operator]:
-        yield self
-        for child in self.children:
-            yield from child.all()
+
+Plan = Sequence[Operator]
+"""Each operator after its children, so that the uppermost one is the last."""
+PLAN: TypeAdapter[list[Operator]] = TypeAdapter(list[Operator])
 
 
 # What leaves each row with its task.
@@ -47,7 +48,7 @@ _NARROW = frozenset(
         "CollectMetrics", "DeserializeToObject", "EventTimeWatermark", "Expand",
         "Filter", "Generate", "MapElements", "MapInArrow", "MapInPandas",
         "MapPartitions", "Project", "PythonMapInArrow", "ResolvedHint", "SerializeFromObject",
-        "SubqueryAlias", "TypedFilter", "View",
+        "SubqueryAlias", "TypedFilter", "UpdateEventTimeWatermarkColumn", "View",
     }
 )  # fmt: skip
 # What takes records, or hands them to tasks, in the order in which they happen to come.
@@ -69,9 +70,11 @@ _OWN_OPERATORS = frozenset(
     {
         "AppendColumns", "AppendColumnsWithObject", "CoGroup", "FlatMapCoGroupsInArrow",
         "FlatMapCoGroupsInPandas", "FlatMapGroupsInArrow", "FlatMapGroupsInPandas",
-        "FlatMapGroupsInPandasWithState", "FlatMapGroupsWithState", "MapElements", "MapGroups",
-        "MapInArrow", "MapInPandas", "MapPartitions", "PythonMapInArrow", "TransformWithState",
-        "TransformWithStateInPySpark", "TypedFilter",
+        "FlatMapGroupsInPandasWithState", "FlatMapGroupsInR", "FlatMapGroupsInRWithArrow",
+        "FlatMapGroupsWithState", "MapElements", "MapGroups", "MapInArrow", "MapInPandas",
+        "MapPartitions", "MapPartitionsExternalUDF", "MapPartitionsInR",
+        "MapPartitionsInRWithArrow", "PythonMapInArrow", "ScriptTransformation",
+        "TransformWithState", "TransformWithStateInPySpark", "TypedFilter",
     }
 )  # fmt: skip
 _OWN_EXPRESSIONS = frozenset(
@@ -84,20 +87,20 @@ _OWN_EXPRESSIONS = frozenset(
 _AGAIN = "A batch that runs again has to make the same rows, and this query may make others"
 
 
-def find_problem(plan: Operator, stateful: frozenset[str], *, is_promised: bool) -> str | None:
+def find_problem(plan: Plan, stateful: frozenset[str], *, is_promised: bool) -> str | None:
     """Why the batches of this query might make other rows when they run again; None if not.
 
     `stateful`: the names of operators that keep state. `is_promised`: transform.deterministic.
     """
     top = _top(plan)
-    if not _keeps_state(top, stateful):
+    if not _keeps_state(top, plan, stateful):
         return (
             f"A task has to write the rows of its part of the state, and {top.name} above it hands "
             "them to other tasks: do it before the aggregate, join or deduplication, or in another "
             "stream."
         )
     own: str | None = None
-    for operator in plan.all():
+    for operator in plan:
         if operator.is_streaming and (kind := _order(operator)) is not None:
             return f"{_AGAIN}: it has {kind}, which goes by the order of the records."
         if operator.name in _OWN_OPERATORS:
@@ -118,29 +121,30 @@ def find_problem(plan: Operator, stateful: frozenset[str], *, is_promised: bool)
         return None
     return (
         f"{_AGAIN}: it calls a function of your own ({own}), which only you know. If it gives the "
-        "same result for the same input, set transform.deterministic to true."
+        "same result for the same input, in whatever order the records of a key come, set "
+        "transform.deterministic to true."
     )
 
 
 _BATCH_TIME = "current_timestamp(), which is that of the batch"
 
 
-def writing_tasks(plan: Operator, state_partitions: int) -> int:
+def writing_tasks(plan: Plan, state_partitions: int) -> int:
     """How many tasks write a batch of a query without such a problem."""
     return 1 if _top(plan).is_of_one_group else state_partitions
 
 
-def _top(plan: Operator) -> Operator:
+def _top(plan: Plan) -> Operator:
     """The uppermost operator that may hand rows to other tasks."""
-    at = plan
+    at = plan[-1]
     while at.name in _NARROW:
-        at = at.children[0]
+        at = plan[at.children[0]]
     return at
 
 
-def _keeps_state(operator: Operator, stateful: frozenset[str]) -> bool:
+def _keeps_state(operator: Operator, plan: Plan, stateful: frozenset[str]) -> bool:
     if operator.name == "Join":
-        return all(child.is_streaming for child in operator.children)
+        return all(plan[child].is_streaming for child in operator.children)
     return operator.is_streaming and operator.name in stateful
 
 

@@ -143,6 +143,8 @@ class Preparation:
         self._sink.check_before_start()
         self._dead_letters.check_before_start()
         repair = folder.repair(spec)
+        if not spec.sink.exactly_once:
+            folder.forget_whole_batches()  # another batch may have such a number from now on
         if repair.first_start and self._api is not None:
             status = self._api.stream(metadata.name).status
             known = generations.known_commit(status, spec.checkpoint.generation)
@@ -158,14 +160,15 @@ class Preparation:
             source, repair, metadata.namespace, metadata.name, written_by
         )
         left_out, written, longest = LeftOut(folder.notes.read().dead_letters), None, None
-        if not spec.sink.exactly_once:
-            folder.forget_whole_batches()  # another batch may have such a number from now on
-        else:
+        if spec.sink.exactly_once:
             names = folder.transaction_names(metadata.namespace, metadata.name)
-            taken = self._transactions.take_over(names, partitions, folder.progress.planned_epoch)
+            # Nothing is committed: another query begins, and its batches are others.
+            anew = repair.epoch is None and folder.holds_batches_of_another_query(spec)
+            planned = None if anew else folder.progress.planned_epoch
+            taken = self._transactions.take_over(names, partitions, planned)
             written, longest = taken.offsets, taken.longest_ms
-            if repair.epoch is None:
-                folder.forget_whole_batches(but_of=spec)
+            if anew:
+                folder.forget_whole_batches()
         lost = check_for_data_loss(spec, folder, source, repair, written)
         starting = start_position.first_starting_offsets(spec, folder, source, repair)
         prepared = PreparedCheckpoint(repair, left_out, starting, warning=lost or began)

@@ -221,8 +221,9 @@ def test_an_idle_micro_batch_query_is_ready(topics: Topics, jvm: Jvm, tmp_path: 
     idle = number_flow(topics, source, sink, MICRO_BATCH)
     topics.send(source, range(10))
     with running(idle, jvm, tmp_path) as driver:
-        topics.wait_received(sink, range(10))
-        epoch = driver.wait_ready().epoch
+        driver.wait_ready()
+        driver.wait_committed(10)
+    epoch = folder_at(tmp_path).progress.committed_epoch()
     with running(idle, jvm, tmp_path) as driver:
         again = driver.wait_ready()
         assert (again.state, again.epoch) == (QueryState.RUNNING, epoch)

@@ -106,7 +106,8 @@ final class BatchTransaction implements KeptClients.Clients {
 
   /** At the newest of the partitions at which the number was ever kept. */
   private OffsetAndMetadata askGroup() {
-    try (Admin client = Admin.create(parameters)) {
+    Admin client = Admin.create(parameters);
+    try {
       var stable = new ListConsumerGroupOffsetsOptions().requireStable(true);
       return client
           .listConsumerGroupOffsets(Map.of(id, new ListConsumerGroupOffsetsSpec()), stable)
@@ -121,6 +122,8 @@ final class BatchTransaction implements KeptClients.Clients {
       throw Unchecked.<RuntimeException>rethrow(failed.getCause());
     } catch (InterruptedException stopped) {
       throw Unchecked.<RuntimeException>rethrow(stopped);
+    } finally {
+      client.close(Duration.ZERO); // a task that is stopped waits for no answer
     }
   }
 }

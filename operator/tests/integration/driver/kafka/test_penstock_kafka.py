@@ -366,6 +366,7 @@ LEANS_ON = {
     "sql.catalyst.expressions.GenericInternalRow": {"<init>"},
     "sql.catalyst.expressions.SpecificInternalRow": {"<init>", "setInt", "setLong", "update"},
     "sql.catalyst.expressions.Expression": {"children", "deterministic", "sql"},
+    "sql.catalyst.expressions.PlanExpression": {"plan"},
     "sql.catalyst.planning.PhysicalOperation": {"unapply"},
     "sql.catalyst.plans.logical.Aggregate": {"groupingExpressions"},
     "sql.catalyst.plans.logical.CTERelationDef": {"child", "id"},

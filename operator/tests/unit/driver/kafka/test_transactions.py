@@ -69,9 +69,12 @@ def test_the_names_of_batches_are_those_of_one_query(tmp_path: Path) -> None:
     assert folder.transaction_names("payments", "flags") == before
     folder.note_whole_batches(spec, 8)
     folder.note_whole_batches(spec, 4)
-    folder.forget_whole_batches(but_of=spec)
     assert folder.transaction_names("payments", "flags") == replace(before, batch_tasks=8)
-    folder.forget_whole_batches(but_of=other)
+    assert folder.knows_ids()
+    assert not folder.holds_batches_of_another_query(spec)
+    assert folder.holds_batches_of_another_query(other)
+    folder.forget_whole_batches()
+    assert not folder.knows_ids()
     after = folder.transaction_names("payments", "flags")
     assert after.batch_tasks is None
     assert after.id_prefix != before.id_prefix

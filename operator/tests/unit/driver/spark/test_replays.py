@@ -7,29 +7,51 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.driver.spark.replays import ExpressionFact, Operator, find_problem, writing_tasks
+from penstock.driver.spark.replays import (
+    ExpressionFact,
+    Operator,
+    Plan,
+    find_problem,
+    writing_tasks,
+)
 
 STATEFUL = frozenset({"Aggregate"})
-SOURCE = Operator(
-    name="StreamingRelationV2", isStreaming=True, isOfOneGroup=False, expressions={}, children=[]
-)
-TABLE = SOURCE.model_copy(update={"name": "LocalRelation", "is_streaming": False})
+
+
+def _read(name: str, *, streaming: bool) -> list[Operator]:
+    return [
+        Operator(name=name, isStreaming=streaming, isOfOneGroup=False, expressions={}, children=[])
+    ]
+
+
+SOURCE = _read("StreamingRelationV2", streaming=True)
+TABLE = _read("LocalRelation", streaming=False)
 
 
 def above(
-    name: str, *children: Operator, expressions: tuple[str, ...] = (), one_group: bool = False
-) -> Operator:
+    name: str, *children: Plan, expressions: tuple[str, ...] = (), one_group: bool = False
+) -> Plan:
     """An operator of deterministic expressions, but for those whose names begin with R."""
-    return Operator(
+    placed: list[Operator] = []
+    places = []
+    for child in children:
+        moved = len(placed)
+        placed += [
+            it.model_copy(update={"children": [moved + place for place in it.children]})
+            for it in child
+        ]
+        places.append(len(placed) - 1)
+    made = Operator(
         name=name,
-        isStreaming=any(child.is_streaming for child in children),
+        isStreaming=any(child[-1].is_streaming for child in children),
         isOfOneGroup=one_group,
         expressions={
             each: ExpressionFact(text=each.lower(), isDeterministic=not each.startswith("R"))
             for each in expressions
         },
-        children=list(children),
+        children=places,
     )
+    return [*placed, made]
 
 
 COUNT = above("Aggregate", SOURCE, expressions=("Count",))
@@ -40,6 +62,7 @@ COUNT = above("Aggregate", SOURCE, expressions=("Count",))
     [
         (COUNT, None),
         (above("Project", above("Filter", COUNT), expressions=("Cast",)), None),
+        (above("UpdateEventTimeWatermarkColumn", COUNT), None),
         (above("Join", SOURCE, SOURCE), None),
         (above("Aggregate", above("Union", SOURCE, SOURCE)), None),
         (above("Aggregate", above("Join", SOURCE, above("GlobalLimit", TABLE))), None),
@@ -57,7 +80,7 @@ COUNT = above("Aggregate", SOURCE, expressions=("Count",))
         (above("MapElements", COUNT), "(MapElements)"),
     ],
 )
-def test_a_batch_may_make_other_rows(plan: Operator, says: str | None) -> None:
+def test_a_batch_may_make_other_rows(plan: Plan, says: str | None) -> None:
     problem = find_problem(plan, STATEFUL, is_promised=False)
     assert (problem is None) if says is None else says in (problem or "")
 

@@ -56,6 +56,13 @@ def checkpoint(
     return files | {f"offsets/{n}": offsets(n, BATCH_LINE) for n in batches}
 
 
+def undo_commit(checkpoint: Path) -> int:
+    """As if a driver was killed before its newest commit reached the disk; returns its number."""
+    newest = max(int(it.name) for it in (checkpoint / "commits").iterdir() if it.name.isdigit())
+    (checkpoint / "commits" / str(newest)).unlink()
+    return newest
+
+
 def apply_plan(files: Files, repair: RepairPlan) -> dict[str, bytes]:
     """The files after a repair."""
     after = dict(files)

@@ -19,6 +19,7 @@ import psutil
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.background_threads import repeat_in_background
+from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.jvm import ENV_JAVA_OPTIONS
 from testkit import system_packages
 from testkit.driver.class_archive import driver_environment
@@ -145,6 +146,22 @@ class Process:
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
         wait_for("gone", lambda: not any(_is_running(pid) for pid in children))
+
+    def kill_ahead(self, progress: ProgressReader, ahead: Callable[[], int]) -> int:
+        """Kills it after a commit, when `ahead` counts something that is written and not committed;
+        returns that count.
+        """
+        counted: list[int] = []
+
+        def is_ahead() -> bool:
+            counted.append(ahead())
+            return counted[-1] > 0
+
+        self.wait_ready()
+        before = progress.committed_epoch() or 0
+        wait_for("a commit", lambda: (progress.committed_epoch() or 0) > before)
+        self.kill(is_ahead)
+        return counted[-1]
 
     def freeze(self, at: Callable[[], bool] = lambda: True) -> None:
         """Suspends all of its processes, as on a node that hangs, at a moment as above."""

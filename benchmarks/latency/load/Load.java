@@ -33,10 +33,9 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * newest payment. A query may leave counts out: a count also stands for the earlier ones of its key.
  *
  * <p>A phase is RATE:SECONDS, and with rate 0 a pause; the first one lasts until the first record
- * arrives. On stdout it says
- * "phase N" at the start of phase N and after the last one, and "done" once every flagged payment
- * has arrived, or none has for PATIENCE_SECONDS. Then sent.csv and received.csv have a line for
- * each record.
+ * arrives. On stdout it says "phase N" at the start of phase N and after the last one, and "done"
+ * once every flagged payment has arrived, or none has for PATIENCE_SECONDS. Then sent.csv and
+ * received.csv have a line for each record.
  */
 public final class Load {
   private static final long PATIENCE_SECONDS = 30;

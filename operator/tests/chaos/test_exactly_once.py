@@ -84,18 +84,10 @@ def kill_ahead_of(
     record_figure: RecordFigure,
 ) -> None:
     """Kills a driver after an epoch, when the sink holds records that are not committed."""
-    in_doubt: list[int] = []
-
-    def is_ahead() -> bool:
-        unknown = unknown_to(folder, topics, source, sink)
-        in_doubt.append(len(unknown))
-        return bool(unknown)
-
-    process.wait_ready()
-    before = folder.progress.committed_epoch() or 0
-    wait_for("an epoch", lambda: (folder.progress.committed_epoch() or 0) > before)
-    process.kill(is_ahead)
-    record_figure("written and not committed when killed", in_doubt[-1])
+    in_doubt = process.kill_ahead(
+        folder.progress, lambda: len(unknown_to(folder, topics, source, sink))
+    )
+    record_figure("written and not committed when killed", in_doubt)
 
 
 def last_received(

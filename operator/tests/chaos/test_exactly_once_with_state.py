@@ -17,7 +17,7 @@ import pytest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from testkit.driver.checkpoints import folder_at
+from testkit.driver.checkpoints import folder_at, path_of
 from testkit.driver.driver_process import LOAD, Process, driver, traffic
 from testkit.kafka.topics import Topics
 from testkit.plugins.figures import RecordFigure
@@ -76,8 +76,12 @@ def received_rows(topics: Topics, sink: str) -> Counter[Row]:
 def committed_rows(folder: CheckpointFolder, topics: Topics, source: str) -> Counter[Row]:
     epoch = folder.progress.committed_epoch()
     until = -1 if epoch is None else epoch
-    where = Path(folder.files.location.removeprefix("file:"))
-    return rows_of_batches(where, topics, source, until)
+    return rows_of_batches(path_of(folder), topics, source, until)
+
+
+def rows_ahead(folder: CheckpointFolder, topics: Topics, source: str, sink: str) -> int:
+    """How many rows of a batch that is not committed the sink has."""
+    return (received_rows(topics, sink) - committed_rows(folder, topics, source)).total()
 
 
 def kill_within_a_batch(
@@ -89,18 +93,8 @@ def kill_within_a_batch(
     record_figure: RecordFigure,
 ) -> None:
     """Kills a driver when the sink has rows of a batch that is not committed."""
-    in_doubt: list[int] = []
-
-    def is_ahead() -> bool:
-        ahead = received_rows(topics, sink) - committed_rows(folder, topics, source)
-        in_doubt.append(ahead.total())
-        return bool(ahead)
-
-    process.wait_ready()
-    before = folder.progress.committed_epoch() or 0
-    wait_for("a batch", lambda: (folder.progress.committed_epoch() or 0) > before)
-    process.kill(is_ahead)
-    record_figure("rows of the batch in the sink when killed", in_doubt[-1])
+    in_doubt = process.kill_ahead(folder.progress, lambda: rows_ahead(folder, topics, source, sink))
+    record_figure("rows of the batch in the sink when killed", in_doubt)
 
 
 def finish(
@@ -187,20 +181,22 @@ def test_a_frozen_driver_wakes_up_beside_its_successor(
     before = folder_at(first / "checkpoint")
     with traffic(topics, source, LOAD) as sent, driver(flow, first, class_path) as old:
         old.wait_ready()
-        old.freeze(
-            lambda: bool(received_rows(topics, sink) - committed_rows(before, topics, source))
-        )
+        old.freeze(lambda: rows_ahead(before, topics, source, sink) > 0)
         shutil.copytree(first / "checkpoint", second / "checkpoint")
         with driver(flow, second, class_path) as new:
             new.wait_ready()
-            time.sleep(3)  # into its own batches
+            after = folder_at(second / "checkpoint")
+            taken_over = after.progress.committed_epoch() or 0
+            wait_for(
+                "batches of its own",
+                lambda: (after.progress.committed_epoch() or 0) > taken_over + 1,
+            )
             old.wake()
             wait_for("refused", lambda: "ExactlyOnceImpossible" in old.log.read_text())
-            time.sleep(3)
+            time.sleep(3)  # nothing of it harms its successor
             old.kill()
             assert new.process.poll() is None
             new.wait_ready()
             assert new.stop() == 0
     finish(flow, topics, source, second, class_path, sent[0])
-    after = folder_at(second / "checkpoint")
     assert received_rows(topics, sink) == committed_rows(after, topics, source)

@@ -18,6 +18,7 @@ from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
+from testkit.driver.checkpoints import undo_commit
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics, number_flow, total
 from testkit.object_store.streams import CheckpointBucket
@@ -340,8 +341,7 @@ def test_a_batch_that_was_planned_for_a_sink_leaves_no_gap(
     """Whether the sink has it or not."""
     files = ToFiles(topics, jvm, tmp_path)
     files.run(3)
-    newest = max(int(it.name) for it in (tmp_path / "c" / "commits").iterdir() if it.name.isdigit())
-    (tmp_path / "c" / "commits" / str(newest)).unlink()
+    newest = undo_commit(tmp_path / "c")
     (tmp_path / "out" / "_spark_metadata" / str(newest)).unlink()
     before = files.numbers() if newest else Counter[int]()
     files.run(12, generation=1, **ANEW)

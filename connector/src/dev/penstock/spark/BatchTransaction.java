@@ -24,21 +24,22 @@ import org.apache.kafka.common.errors.ProducerFencedException;
  * once. The number is kept as the offset of a consumer group of the task.
  */
 final class BatchTransaction implements KeptClients.Clients {
-  private static final Duration CLOSE_TIMEOUT = Duration.ofSeconds(2);
-
   private final String id;
   private final TopicPartition keptAt;
-  private final ClientParameters clients;
-  private Map<String, Object> parameters;
-  private KafkaProducer<byte[], byte[]> producer;
+  private final TransactionalProducer producer;
   /** One more than the newest batch, and a note of what it has; null if there is none. */
   private OffsetAndMetadata newest;
 
   BatchTransaction(TransactionOptions asked, int task) {
     id = asked.idOf(task);
     keptAt = asked.batchesAt();
-    clients = new ClientParameters(asked.producerFor(id));
-    connect();
+    producer = new TransactionalProducer(asked.producerFor(id));
+    try {
+      newest = askGroup(); // now that nobody else commits any more
+    } catch (Throwable failed) { // also an interrupt, which is not declared here
+      close();
+      throw failed;
+    }
   }
 
   /** The note of a batch whose rows are there; null if they are not. */
@@ -56,22 +57,22 @@ final class BatchTransaction implements KeptClients.Clients {
 
   /** Begins, with the newest token. */
   KafkaProducer<byte[], byte[]> begin() {
-    if (clients.areOutdated(parameters)) {
+    if (producer.renew()) {
       OffsetAndMetadata before = newest;
-      close();
-      connect(); // which takes the id from a task that has followed this one, if it was frozen
+      newest = askGroup();
       if (newest != null && (before == null || newest.offset() != before.offset())) {
         throw new ProducerFencedException("Another task has written as " + id + " since.");
       }
     }
-    producer.beginTransaction();
-    return producer;
+    producer.kafka().beginTransaction();
+    return producer.kafka();
   }
 
   void commit(long batch, String note) {
     OffsetAndMetadata next = new OffsetAndMetadata(batch + 1, Optional.empty(), note);
-    producer.sendOffsetsToTransaction(Map.of(keptAt, next), new ConsumerGroupMetadata(id));
-    producer.commitTransaction();
+    var group = new ConsumerGroupMetadata(id);
+    producer.kafka().sendOffsetsToTransaction(Map.of(keptAt, next), group);
+    producer.kafka().commitTransaction();
     newest = next;
   }
 
@@ -89,24 +90,12 @@ final class BatchTransaction implements KeptClients.Clients {
   /** Aborts what is open. */
   @Override
   public void close() {
-    Uninterrupted.close(() -> producer.close(CLOSE_TIMEOUT));
-  }
-
-  private void connect() {
-    parameters = clients.build();
-    producer = new KafkaProducer<>(parameters);
-    try {
-      producer.initTransactions();
-      newest = askGroup(); // after that: nobody else commits any more
-    } catch (Throwable failed) { // also an interrupt, which is not declared here
-      close();
-      throw failed;
-    }
+    producer.close();
   }
 
   /** At the newest of the partitions at which the number was ever kept. */
   private OffsetAndMetadata askGroup() {
-    Admin client = Admin.create(parameters);
+    Admin client = Admin.create(producer.parameters());
     try {
       var stable = new ListConsumerGroupOffsetsOptions().requireStable(true);
       return client

@@ -33,10 +33,9 @@ final class BatchWriter extends KafkaRowWriter implements DataWriter<InternalRow
     this.task = task;
     this.number = number;
     TaskContext context = TaskContext.get();
-    batch = new BatchOfRun(context.getLocalProperty(SparkContext$.MODULE$.SPARK_JOB_GROUP_ID()), number);
-    // Else an earlier attempt may have taken the transactional id over.
-    boolean isFirst = context.attemptNumber() == 0 && context.stageAttemptNumber() == 0;
-    if (isFirst && KeptClients.take(id(), batch, number) instanceof BatchTransaction kept) {
+    String run = context.getLocalProperty(SparkContext$.MODULE$.SPARK_JOB_GROUP_ID());
+    batch = new BatchOfRun(run, number);
+    if (KeptClients.take(context, id(), batch, number) instanceof BatchTransaction kept) {
       transaction = kept;
     }
   }

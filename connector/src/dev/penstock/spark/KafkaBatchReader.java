@@ -67,10 +67,8 @@ final class KafkaBatchReader
     TaskFailureListener failed = (context, failure) -> hasFailed = true;
     task.addTaskFailureListener(failed);
     TransactionalWriter writer = TransactionalWriter.ofTask(task);
-    // Else an earlier attempt may have taken the transactional id over.
-    boolean isFirst = task.attemptNumber() == 0 && task.stageAttemptNumber() == 0;
     clients =
-        isFirst && KeptClients.take(partition, batch, start) instanceof PartitionClients kept
+        KeptClients.take(task, partition, batch, start) instanceof PartitionClients kept
             ? kept
             : PartitionClients.open(
                 partition,

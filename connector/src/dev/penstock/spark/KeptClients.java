@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
 
 /**
  * The clients that the tasks of a batch leave to those of the next one, which would make connections
@@ -66,11 +67,16 @@ final class KeptClients {
       return;
     }
     Kept before =
-        KEPT.put(
-            new Key(batch.run(), of), new Kept(batch, clients, System.nanoTime()));
+        KEPT.put(new Key(batch.run(), of), new Kept(batch, clients, System.nanoTime()));
     if (before != null) { // of another task that has read a part of it
       closeLater(before.clients);
     }
+  }
+
+  /** As below; null for a second attempt: the first one may have taken the transactional id over. */
+  static Clients take(TaskContext task, Object of, BatchOfRun batch, long start) {
+    boolean isFirst = task.attemptNumber() == 0 && task.stageAttemptNumber() == 0;
+    return isFirst ? take(of, batch, start) : null;
   }
 
   /** Those of an earlier batch, if they go on from here; else null. */

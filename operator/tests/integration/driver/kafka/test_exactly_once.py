@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark.sources import PENSTOCK_KAFKA
-from testkit.driver.checkpoints import folder_at
+from testkit.driver.checkpoints import folder_at, undo_commit
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.broker import Broker, OtherCluster, running_broker
 from testkit.kafka.topics import Topics
@@ -24,6 +24,15 @@ PREFIX = "transactionalIdPrefix"
 
 BATCHES: dict[str, Any] = {"trigger": {"microBatch": {"interval": "100ms"}}}
 _TWICE = "SELECT key, value FROM source UNION ALL SELECT key, value FROM source"
+
+
+def refuse(flow: ContinuousStream, problem: str, jvm: Jvm, folder: Path) -> None:
+    """A driver refuses the stream, for this problem."""
+    with running(flow, jvm, folder) as driver:
+        failure = driver.wait_failure("ExactlyOnceImpossible").last_failure
+    assert failure is not None
+    assert failure.permanent
+    assert problem in failure.message
 
 
 @pytest.mark.proves("guarantees.md#exactly-once")
@@ -43,11 +52,7 @@ def test_a_batch_that_leaves_no_record_with_its_task_is_refused(
     flow = exactly_once(
         topics, source, sink, transform={"sql": sql}, outputMode="update", **BATCHES
     )
-    with running(flow, jvm, tmp_path) as driver:
-        failure = driver.wait_failure("ExactlyOnceImpossible").last_failure
-    assert failure is not None
-    assert failure.permanent
-    assert problem in failure.message
+    refuse(flow, problem, jvm, tmp_path)
     assert not topics.received(sink)
 
 
@@ -377,19 +382,8 @@ def test_a_query_with_state_whose_batches_may_differ_is_refused(
     topics.send(source, range(10))
     text = {"sql": transform} if isinstance(transform, str) else transform
     flow = exactly_once(topics, source, sink, transform=text, **{**_STATE, **trigger})
-    with running(flow, jvm, tmp_path) as driver:
-        failure = driver.wait_failure("ExactlyOnceImpossible").last_failure
-    assert failure is not None
-    assert failure.permanent
-    assert problem in failure.message
+    refuse(flow, problem, jvm, tmp_path)
     assert not topics.received(sink)
-
-
-def _undo_commit(checkpoint: Path) -> int:
-    """As if the driver was killed before its newest commit reached the disk."""
-    newest = max(int(file.name) for file in (checkpoint / "commits").iterdir())
-    (checkpoint / "commits" / str(newest)).unlink()
-    return newest
 
 
 _CLOCK = """
@@ -434,7 +428,7 @@ def test_a_batch_with_state_that_runs_again_is_not_written_again(
     with running(flow, jvm, tmp_path / "checkpoint") as driver:
         topics.wait_received(sink, range(30))
         driver.wait_committed(30)
-    _undo_commit(tmp_path / "checkpoint")
+    undo_commit(tmp_path / "checkpoint")
     with running(flow, jvm, tmp_path / "checkpoint") as driver:
         driver.wait_committed(30)
         topics.send(source, range(30, 60))

@@ -17,6 +17,7 @@ from testkit.kafka.topics import Topics, number_flow
 from testkit.object_store.proxy import S3Proxy, s3_proxy
 from testkit.object_store.server import LocalObjectStore, ObjectStore, object_store
 from testkit.object_store.streams import CheckpointBucket
+from testkit.postgres import Postgres, Tables, running_postgres
 from testkit.streams.streams import MICRO_BATCH
 
 if TYPE_CHECKING:
@@ -34,6 +35,19 @@ def broker() -> Iterator[Broker]:
     """A broker on loopback. A test that stops it starts it again."""
     with running_broker() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A database server on loopback. A test that stops it starts it again."""
+    with running_postgres() as running:
+        yield running
+
+
+@pytest.fixture
+def tables(postgres: Postgres) -> Tables:
+    """A schema of the test's own, and a user of it."""
+    return Tables.made(postgres)
 
 
 @pytest.fixture(scope="session")

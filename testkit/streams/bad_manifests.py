@@ -53,6 +53,8 @@ BATCH: dict[str, Any] = {"microBatch": {}}
 ASYNC: dict[str, Any] = {"microBatch": {"asyncProgress": {}}}
 REAL: dict[str, Any] = {"realTime": {}}
 PARQUET = {"custom": {"format": "Parquet"}}
+TABLE = {"url": "jdbc:postgresql://db.shop:5432/shop", "table": "public.orders"}
+COUNT = "SELECT key, count(*) AS value FROM source GROUP BY key"
 MARK = {"watermark": {"column": "timestamp", "delay": "5s"}}
 STORE = {"location": "s3a://bucket/prefix"}
 
@@ -78,8 +80,8 @@ RING_1 = (
     Bad({"trigger": ...}, "spec.trigger", "this field is required", ring1="Required value"),
     Bad({"source": {}}, "spec.source", "takes exactly one of: kafka, rate, socket, custom"),
     Bad({"source.rate": {}}, "spec.source", "takes exactly one of: kafka, rate, socket, custom"),
-    Bad({"sink": {}}, "spec.sink", "takes exactly one of: kafka, console, noop, memory, custom"),
-    Bad({"sink.noop": {}}, "spec.sink", "takes exactly one of: kafka, console, noop"),
+    Bad({"sink": {}}, "spec.sink", "takes exactly one of: kafka, jdbc, console, noop"),
+    Bad({"sink.noop": {}}, "spec.sink", "takes exactly one of: kafka, jdbc, console, noop"),
     Bad({"trigger": {}}, "spec.trigger", "takes exactly one of: continuous, microBatch"),
     Bad({"trigger.microBatch": {}}, "spec.trigger", "takes exactly one of: continuous, microBatch"),
     Bad({"transfrom": {}}, "spec.transfrom", "there is no such field", ring1="unknown field"),
@@ -440,6 +442,33 @@ RING_1 = (
         {"sink.kafka.delivery": "ExactlyOnce", "source": {"rate": {}}}, "spec",
         "sink.kafka.delivery ExactlyOnce needs source.kafka: a transaction holds the offsets",
     ),
+    # Tables
+    *(
+        Bad({"sink": {"jdbc": {**TABLE, **sink}}, "trigger": BATCH, **more}, at, says)
+        for sink, more, at, says in (
+            ({"url": "jdbc:oracle:thin:@db:1521/shop"}, {}, "spec.sink.jdbc.url",
+             "takes the URL of a PostgreSQL database: write for example"),
+            ({"url": "jdbc:postgresql://me:secret@db/shop"}, {}, "spec.sink.jdbc",
+             "url cannot hold a login in plain text: put it into a Secret"),
+            ({"url": "jdbc:postgresql://db/shop?ssl=true&Password=x"}, {}, "spec.sink.jdbc",
+             "url cannot hold a login in plain text: put it into a Secret"),
+            ({"url": "jdbc:postgresql://db/shop?sslmode=disable", "tls": {}}, {}, "spec.sink.jdbc",
+             "url says how to use TLS, which wins over tls"),
+            ({"write": "Upsert"}, {}, "spec.sink.jdbc", "write Upsert needs keys"),
+            ({"keys": ["id"]}, {}, "spec.sink.jdbc", "keys is for rows that replace others"),
+            ({"latestBy": "at"}, {}, "spec.sink.jdbc", "latestBy is for rows that replace others"),
+            ({"deleteWhen": "a"}, {}, "spec.sink.jdbc", "deleteWhen is for rows that replace"),
+            ({"write": "Upsert", "keys": ["id", "id"]}, {}, "spec.sink.jdbc",
+             "keys has a column twice: remove one"),
+            ({"write": "Insert"}, {}, "spec.sink.jdbc.write", "Append"),
+            ({}, {"trigger": {"continuous": {"checkpointInterval": "1s"}}}, "spec",
+             "sink.jdbc writes whole batches, each with its number: use trigger.microBatch"),
+            ({}, {"trigger": ASYNC}, "spec", "sink.jdbc writes whole batches"),
+            ({"write": "Upsert", "keys": ["key"]},
+             {"outputMode": "complete", "transform.sql": COUNT}, "spec",
+             "sink.jdbc does not take outputMode complete: use update, with write Upsert"),
+        )
+    ),
     # Modes
     Bad(
         {"sink": PARQUET}, "spec",
@@ -556,7 +585,7 @@ RING_2 = (
         Bad({"sink": {"custom": sink}, "trigger": BATCH, **more}, at, says)
         for sink, more, at, says in (
             ({"format": "jdbc"}, {}, "spec.sink.custom.format",
-             "Spark cannot write a stream to jdbc: write to Kafka, from where Kafka Connect takes"),
+             "Spark cannot write a stream to jdbc: use sink.jdbc, for a table of PostgreSQL"),
             ({"format": "binaryFile", "options": {"path": "/a"}}, {}, "spec.sink.custom.format",
              "Spark cannot write a stream to binaryFile"),
             ({"format": "parquet"}, {}, "spec.sink.custom.options",
@@ -579,6 +608,15 @@ RING_2 = (
         "spec.source.custom.format", "cannot be read as a stream: read a table in"),
     Bad({"source.kafka.deadLetters": {"topic": "c"}, "sink": {"custom": {"format": "x"}}},
         "spec.source.kafka.deadLetters", "is not possible with sink.custom, which may keep"),
+    Bad({"sink": {"jdbc": {**TABLE, "write": "Upsert", "keys": ["id"]}}, "trigger": BATCH,
+         "transform.sql": "SELECT key, value FROM source"}, "spec.sink.jdbc.keys",
+        "the rows have no column id (they have key, value): correct the name, or the query"),
+    Bad({"sink": {"jdbc": {**TABLE, "write": "Upsert", "keys": ["key"], "latestBy": "at"}},
+         "trigger": BATCH, "transform.sql": "SELECT key, value FROM source"},
+        "spec.sink.jdbc.latestBy", "the rows have no column at"),
+    Bad({"sink": {"jdbc": {**TABLE, "write": "Upsert", "keys": ["key"]}}, "trigger": BATCH,
+         "source.kafka.options": {"minPartitions": "8"}},
+        "spec.source.kafka.options.minPartitions", "nobody knows which row of a key is the newest"),
     Bad({"transform": {"sql": "DROP TABLE x"}}, "spec.transform.sql", "takes one SELECT"),
     Bad({"transform": {"sql": "SELECT count(*) AS value FROM source"}}, "spec.transform.sql",
         "does not support Aggregate (an aggregate: COUNT(*))"),

@@ -301,6 +301,26 @@ def _of_other_sources_and_sinks() -> Iterator[Walk]:
         ],
     )
     yield Walk(
+        "table",
+        {
+            **_RATE_TO_NOOP,
+            "sink": {"jdbc": {"url": "jdbc:postgresql://nowhere.example/shop", "table": "a"}},
+            "trigger": MICRO_BATCH,
+        },
+        [
+            {"sink": {"jdbc": {"table": "b"}}},
+            {"sink": {"jdbc": {"write": "Upsert", "keys": ["value"]}}},
+            {"sink": {"jdbc": {"latestBy": "timestamp"}}},
+            {"sink": {"jdbc": {"deleteWhen": "value < 0"}}},
+            {"sink": {"jdbc": {"url": "jdbc:postgresql://nowhere.example/other"}}},
+            {"sink": {"jdbc": {"ledgerSchema": "own"}}},
+            {"sink": {"jdbc": {"credentialsSecret": {"name": "login"}}}},
+            {"sink": {"jdbc": {"credentialsSecret": {"usernameKey": "user"}}}},
+            {"sink": {"jdbc": {"credentialsSecret": {"passwordKey": "pass"}}}},
+            {"sink": {"jdbc": {"tls": {"caSecret": {"name": "ca", "key": "ca.crt"}}}}},
+        ],
+    )
+    yield Walk(
         "socket",
         {
             **_RATE_TO_NOOP,

@@ -165,6 +165,27 @@ WIDE: tuple[dict[str, Any], ...] = (
         "executor": {"mode": "Auto"},
     },
     {
+        "source": {"rate": {}},
+        "sink": {
+            "jdbc": {
+                "url": "jdbc:postgresql://db.shop:5432/shop",
+                "credentialsSecret": {
+                    "name": "login",
+                    "usernameKey": "user",
+                    "passwordKey": "pass",
+                },
+                "tls": {"caSecret": REF},
+                "table": "public.numbers",
+                "write": "Upsert",
+                "keys": ["value"],
+                "latestBy": "timestamp",
+                "deleteWhen": "value < 0",
+                "ledgerSchema": "own",
+            }
+        },
+        "trigger": {"microBatch": {}},
+    },
+    {
         "source": {"socket": {"host": "h", "port": 9999, "includeTimestamp": True}},
         "sink": {
             "custom": {

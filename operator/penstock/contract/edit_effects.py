@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from penstock.api.v1alpha1.restarts_by_field import Change, change_of, without_live, without_query
 from penstock.api.v1alpha1.spec import StreamSpec
-from penstock.contract.secrets import kafka_secret_keys
+from penstock.contract.secrets import query_secret_keys
 from penstock.contract.sizing import executors_run_python
 
 # The driver plans most queries in one or two seconds.
@@ -26,7 +26,7 @@ def parts_of_pod(raw: Mapping[str, Any], spec: StreamSpec) -> list[Any]:
     python = spec.transform.python
     by_volume = python is not None and python.config_map is not None
     fields = without_live(raw) if by_volume else without_query(raw)
-    return [fields, spec.trigger.mode.name, executors_run_python(spec), kafka_secret_keys(spec)]
+    return [fields, spec.trigger.mode.name, executors_run_python(spec), query_secret_keys(spec)]
 
 
 def edited_fields(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -520,6 +520,60 @@ ROWS: tuple[Remedy, ...] = (
         INSIDE,
     ),
     Remedy(
+        "DatabaseNotAvailable",
+        "The database of spec.sink.jdbc does not answer, takes no more connections, is read-only "
+        "or out of space, or somebody holds a lock on the table. What was not committed is "
+        "written again.",
+        f"{NOTHING} if it is short: the stream continues when the database takes a batch. If it "
+        "lasts, check the database, its locks and the network policies.",
+        LOGS,
+    ),
+    Remedy(
+        "DatabaseIsOlder",
+        "The database of spec.sink.jdbc has lost batches that it had: it was restored, or a "
+        "standby without the newest commits has become the primary. Penstock writes nothing, "
+        "because the batches in between would be missing.",
+        "Restore what it has lost, or begin another checkpoint.generation at offsets from before "
+        "(docs/how-to/rewind.md).",
+        EDIT,
+    ),
+    Remedy(
+        "DatabaseAuthentication",
+        "The database rejects the user or the password, or needs TLS. The driver reads the Secret "
+        "anew every half minute.",
+        "Correct the Secret of sink.jdbc.credentialsSecret, or the server's pg_hba.conf.",
+        SHOW,
+    ),
+    Remedy(
+        "DatabaseAuthorization",
+        "The user of spec.sink.jdbc lacks a right. The driver checks every half minute.",
+        "Grant the right that the message names.",
+        SHOW,
+    ),
+    Remedy(
+        "TableMissing",
+        "The database, the schema or the table of spec.sink.jdbc does not exist. The driver checks "
+        "every half minute.",
+        "Create it, or correct its name.",
+        SHOW,
+    ),
+    Remedy(
+        "TableTakenOver",
+        "A driver with another copy of this checkpoint has written the table of spec.sink.jdbc. "
+        "This one writes nothing: it would skip records, or write them again.",
+        "Find the other driver and decide which copy goes on. For this one, begin another "
+        "checkpoint.generation at the offsets that you choose (docs/how-to/rewind.md).",
+        LOGS,
+    ),
+    Remedy(
+        "RowNotWritable",
+        "The table of spec.sink.jdbc refuses a row: a value does not fit its column, or a "
+        "constraint does not hold. Every restart reads the same records.",
+        "Filter or correct such rows in the transform, or change the table: the message has the "
+        "column or the constraint.",
+        EDIT,
+    ),
+    Remedy(
         "PartitionsNotRead",
         "Some partitions have records that the query does not read, although its epochs commit. "
         "The driver restarts Spark with new executors, each time after a longer wait.",
@@ -639,9 +693,9 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "ExactlyOnceImpossible",
-        "sink.kafka.delivery is ExactlyOnce, but something that writes or keeps transactions is "
-        "missing. Penstock writes nothing, rather than at least once.",
-        "Do what the message says, or set sink.kafka.delivery to AtLeastOnce.",
+        "The stream writes exactly once (sink.kafka.delivery ExactlyOnce, or sink.jdbc), and that "
+        "is not possible now. Penstock writes nothing, rather than at least once.",
+        "Do what the message says. Kafka also takes delivery AtLeastOnce.",
         EDIT,
     ),
     Remedy(

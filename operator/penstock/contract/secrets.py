@@ -20,12 +20,13 @@ from penstock.contract import naming
 def secret_keys(spec: StreamSpec) -> dict[str, tuple[str, ...]]:
     """The keys that source, sink and checkpoint use, by Secret."""
     store = spec.checkpoint.object_store
-    return _by_secret([*_refs_of_clients(spec), *(_refs_of_store(store) if store else ())])
+    of_store = _refs_of_store(store) if store else ()
+    return _by_secret([*_refs_of_clients(spec), *_refs_of_database(spec), *of_store])
 
 
-def kafka_secret_keys(spec: StreamSpec) -> dict[str, tuple[str, ...]]:
+def query_secret_keys(spec: StreamSpec) -> dict[str, tuple[str, ...]]:
     """The keys that source and sink use, by Secret."""
-    return _by_secret(_refs_of_clients(spec))
+    return _by_secret([*_refs_of_clients(spec), *_refs_of_database(spec)])
 
 
 def secret_volumes(spec: StreamSpec) -> list[dict[str, Any]]:
@@ -69,6 +70,16 @@ def _by_secret(refs: Iterable[KeyRef]) -> dict[str, tuple[str, ...]]:
 
 def _refs_of_store(store: ObjectStore) -> Iterator[KeyRef]:
     yield from filter(None, (store.access_key_id_secret, store.secret_access_key_secret))
+
+
+def _refs_of_database(spec: StreamSpec) -> Iterator[KeyRef]:
+    jdbc = spec.sink.jdbc
+    if jdbc is not None and jdbc.credentials_secret is not None:
+        login = jdbc.credentials_secret
+        for key in (login.username_key, login.password_key):
+            yield KeyRef(name=login.name, key=key)
+    if jdbc is not None and jdbc.tls is not None and jdbc.tls.ca_secret is not None:
+        yield jdbc.tls.ca_secret
 
 
 def _refs_of_clients(spec: StreamSpec) -> Iterator[KeyRef]:

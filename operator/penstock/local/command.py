@@ -195,7 +195,7 @@ def _proxies_for_dependencies(spec: StreamSpec) -> tuple[str, ...]:
 def class_path_of(given: str, spec: StreamSpec, pyspark: Path) -> str:
     """What the JVM needs besides pyspark's jars, with those that are `given`."""
     parts = [given]
-    if spec.uses_kafka:
+    if spec.needs_connector:
         there = os.pathsep.join([f"{pyspark}/jars/*", given])
         parts += jars.kafka_class_path(there, spec, print_message)
     return os.pathsep.join(part for part in parts if part)

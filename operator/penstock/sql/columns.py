@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.api.v1alpha1 import Sink, Source
+from penstock.api.v1alpha1.jdbc_sink import JdbcSink
 
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 # The columns of Spark's sources (Structured Streaming Programming Guide, and its Kafka Integration
@@ -89,6 +90,8 @@ def find_column_problems(columns: Sequence[Column], sink: Sink) -> list[str]:
     """
     if sink.custom is not None:
         return _missing_folders(columns, sink.custom.partition_by)
+    if sink.jdbc is not None:
+        return _missing_for_upsert(columns, sink.jdbc)
     if sink.kafka is None:
         return []
     read = _read_by(sink)
@@ -174,6 +177,22 @@ def find_routing_warnings(columns: Sequence[Column], sink: Sink) -> list[str]:
             "another name AS topic"
         )
     return warnings
+
+
+def _missing_for_upsert(columns: Sequence[Column], sink: JdbcSink) -> list[str]:
+    """Columns of keys and latestBy that the rows do not have; Spark ignores case."""
+    names = [column.name for column in columns if column.name is not None]
+    if len(names) < len(columns):
+        return []
+    known = [name.lower() for name in names]
+    asked = [("keys", key) for key in sink.keys]
+    asked += [("latestBy", sink.latest_by)] if sink.latest_by is not None else []
+    return [
+        f"spec.sink.jdbc.{field}: the rows have {'no' if of == 0 else 'more than one'} column "
+        f"{name} (they have {', '.join(names[:10])}): correct the name, or the query"
+        for field, name in asked
+        if (of := known.count(name.lower())) != 1
+    ]
 
 
 def _missing_folders(columns: Sequence[Column], folders: Sequence[str]) -> list[str]:

@@ -72,6 +72,17 @@ MODE_RULES: tuple[ValidationRule, ...] = (
         "trigger.realTime supports outputMode update only: set update, or remove outputMode",
     ),
     ValidationRule(
+        ~is_set("sink.jdbc")
+        | is_set("trigger.availableNow")
+        | is_set("trigger.microBatch") & _NOT_ASYNC,
+        "sink.jdbc writes whole batches, each with its number: use trigger.microBatch, without "
+        "asyncProgress, or trigger.availableNow",
+    ),
+    ValidationRule(
+        ~is_set("sink.jdbc") | _DEFAULT_OUTPUT | is_one_of("outputMode", "append", "update"),
+        "sink.jdbc does not take outputMode complete: use update, with write Upsert",
+    ),
+    ValidationRule(
         _NOT_ASYNC | is_set("sink.kafka") | is_set("sink.noop") | is_set("sink.memory"),
         "trigger.microBatch.asyncProgress needs sink.kafka: remove asyncProgress, or write to "
         "Kafka",

@@ -15,6 +15,7 @@ from penstock.api.predicates import (
     takes_exactly_one,
 )
 from penstock.api.v1alpha1.base import Duration, Options, SpecObject
+from penstock.api.v1alpha1.jdbc_sink import JdbcSink
 from penstock.api.v1alpha1.kafka_connection import (
     OWN_BROKERS_FOR_OWN_CREDENTIALS,
     KafkaClient,
@@ -101,8 +102,11 @@ class CustomSink(SpecObject):
 class Sink(SpecObject):
     """Where the records go."""
 
-    rules = (takes_exactly_one("spec.sink", "kafka", "console", "noop", "memory", "custom"),)
+    rules = (
+        takes_exactly_one("spec.sink", "kafka", "jdbc", "console", "noop", "memory", "custom"),
+    )
     kafka: KafkaSink | None = Field(None, description="Write to Kafka.")
+    jdbc: JdbcSink | None = Field(None, description="Write to a table of a database.")
     console: ConsoleSink | None = Field(None, description="Print to the driver's log.")
     noop: NoopSink | None = Field(None, description="Discard the records.")
     memory: MemorySink | None = Field(

@@ -269,6 +269,11 @@ class StreamSpec(SpecObject):
         """Whether it reads or writes Kafka by spec.source.kafka or spec.sink.kafka."""
         return self.source.kafka is not None or self.sink.kafka is not None
 
+    @property
+    def needs_connector(self) -> bool:
+        """Whether it reads or writes with a data source of Penstock's."""
+        return self.uses_kafka or self.sink.jdbc is not None
+
     @model_validator(mode="after")
     def _with_whole_connections(self) -> StreamSpec:
         update: dict[str, object] = {}

@@ -26,11 +26,14 @@ def check_for_data_loss(
     source: SourceMonitor,
     repair: RepairPlan,
     written: Offsets | None = None,
+    in_table: Offsets | None = None,
 ) -> Failure | None:
     """A warning if records are lost and failOnDataLoss is false; raises if it is true.
 
     `repair` is that of the same start, which has been executed. `written` are the offsets that
-    transactions have reached, which may be later ones than those of the checkpoint.
+    transactions have reached, which may be later ones than those of the checkpoint. `in_table`:
+    where a batch ends that is planned, and that the sink's table has. It runs again as it is, if
+    it can.
     """
     kafka = spec.source.kafka
     snapshot = source.snapshot() if kafka is not None else None
@@ -51,6 +54,10 @@ def check_for_data_loss(
         return losses, data_loss.offsets_after_loss(named, losses, now)
 
     losses, offsets = read_on(reached)
+    elsewhere = {n: read_on(it)[1] for n, it in reads.items()} != reads
+    late = data_loss.is_new_and_begins_late(offsets, now)
+    if in_table is not None and (losses or elsewhere or late):
+        return check_for_data_loss(spec, folder, source, repair, in_table)
     if losses and kafka.fail_on_data_loss:
         raise data_loss.error(losses)
     # A topic that is named again later is read from its first record, and the group's offset would
@@ -64,7 +71,7 @@ def check_for_data_loss(
     elif repair.continues_after is not None:
         merge = later_of_both if begins_anew else latest
         corrected = {n: read_on(of_read, merge)[1] for n, of_read in reads.items()}
-        changes = corrected != reads or data_loss.is_new_and_begins_late(offsets, now)
+        changes = corrected != reads or late
         if changes or _is_held(folder.planned_ends(), corrected, now):
             corrected = {
                 n: data_loss.of_all_partitions(of_read, now) for n, of_read in corrected.items()

@@ -31,6 +31,7 @@ from penstock.driver.checkpoint.logs import Logs, Step, diff, numbers, sync_grou
 from penstock.driver.checkpoint.notes import (
     FOLDER,
     FileSink,
+    Ledger,
     Notes,
     NotesFile,
     SinkBatches,
@@ -188,7 +189,7 @@ class CheckpointFolder:
             spec,
             state=self._holds_state(),
             first=notes.first_offsets,
-            keep_ids=notes.sink_batches is not None or whole_batches,
+            keep_ids=notes.sink_batches is not None or whole_batches or notes.ledger is not None,
             whole_batches=whole_batches,
             stores=stores,
         )
@@ -205,7 +206,8 @@ class CheckpointFolder:
     def knows_ids(self) -> bool:
         """Whether this stream's sink may recognise batches by their ids, or one before an edit."""
         notes = self.notes.read()
-        return notes.sink_batches is not None or _holds_batches(notes)
+        known = notes.sink_batches is not None or notes.ledger is not None
+        return known or _holds_batches(notes)
 
     def _with_sink(self, notes: Notes, spec: StreamSpec) -> Notes:
         """With what this stream's sink may know of batches from now on, which is stored."""
@@ -397,6 +399,27 @@ class CheckpointFolder:
         notes = self.notes.read()
         known = notes.transactions
         return _holds_batches(notes) and known is not None and known.query != _fingerprint(spec)
+
+    def ledger(self) -> Ledger:
+        """What is noted of the database that the stream writes; the first question makes it."""
+        notes = self.notes.read()
+        if notes.ledger is None:
+            notes = replace(notes, ledger=Ledger(uuid.uuid4().hex[:12]))
+            self.notes.write(notes)
+        assert notes.ledger is not None
+        return notes.ledger
+
+    def note_run(self, place: str, run: int) -> None:
+        """From now on this run may write, by the ledger at this place."""
+        known = self.ledger()
+        runs = {**known.runs, place: run}
+        self.notes.write(replace(self.notes.read(), ledger=replace(known, runs=runs)))
+
+    def forget_ledger(self) -> None:
+        """Another sink gets the batches from now on."""
+        notes = self.notes.read()
+        if notes.ledger is not None:
+            self.notes.write(replace(notes, ledger=None))
 
     def _read(self) -> dict[str, bytes]:
         paths = [f"{log}/{name}" for log in LOGS for name in self.files.names(log)]

@@ -57,6 +57,16 @@ class Transactions:
 
 
 @dataclass(frozen=True)
+class Ledger:
+    """The row in a database that has the newest batch of this checkpoint (jdbc/sink_table.py)."""
+
+    checkpoint: str
+    """Tells this checkpoint from another of the same stream."""
+    runs: Mapping[str, int] = field(default_factory=dict)
+    """The newest run, by the ledger's place."""
+
+
+@dataclass(frozen=True)
 class Notes:
     """Everything that Penstock must know of a checkpoint, and Spark does not keep."""
 
@@ -72,7 +82,9 @@ class Notes:
     sink_batches: SinkBatches | None = None
     """None if no sink of this stream ever recognised batches by their ids."""
     transactions: Transactions | None = None
-    """None if the stream has never written exactly once."""
+    """None if the stream has never written exactly once into Kafka."""
+    ledger: Ledger | None = None
+    """None if the stream does not write a table."""
     dead_letters: tuple[DeadLetter, ...] = ()
     """The records that the query leaves out (left_out.py)."""
     history: Mapping[str, Any] | None = None

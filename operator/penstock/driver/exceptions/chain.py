@@ -18,6 +18,7 @@ _OF_TASKS = (
 )
 # Confluent's schema registry answers with an error.
 REGISTRY_CLIENT = "io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException"
+_DATABASE = "dev.penstock.spark.jdbc.DatabaseException"
 # Its exceptions have no trace on purpose (ApiException.fillInStackTrace).
 _KAFKA = "org.apache.kafka."
 # Of the conditions that from_json fails with (malformed_records.py). fieldName may be the key of a
@@ -37,7 +38,7 @@ class ExceptionInfo:
     condition: str | None = None
     """Spark's error condition, such as UNRESOLVED_COLUMN.WITH_SUGGESTION, if it has one."""
     sql_state: str | None = None
-    """The condition's SQLSTATE, if it has one."""
+    """The condition's SQLSTATE, if it has one, or that of a database."""
     thrown_by: str = ""
     """The class whose method threw it; empty if unknown."""
     in_task: bool = False
@@ -88,7 +89,7 @@ def _exception_info(throwable: Any) -> ExceptionInfo:
         classes=tuple(classes),
         message=throwable.getMessage() or "",
         condition=throwable.getCondition() if has_condition else None,
-        sql_state=throwable.getSqlState() if has_condition else None,
+        sql_state=throwable.getSqlState() if has_condition or _DATABASE in classes else None,
         thrown_by=top,
         in_task=any(name.startswith(_OF_TASKS) for name in frames)
         or not (frames or classes[0].startswith(_KAFKA)),

@@ -215,6 +215,7 @@ def _matches(rule: Rule, exception: ExceptionInfo, in_task: bool) -> bool:
         and (not rule.thrown_by or exception.thrown_by.startswith(rule.thrown_by))
         and (rule.in_task is None or rule.in_task == in_task)
         and (rule.http_status is None or rule.http_status == exception.http_status)
+        and (not rule.sql_states or (exception.sql_state or "").startswith(rule.sql_states))
     )
 
 
@@ -232,7 +233,7 @@ def _failure(rule: Rule, exception: ExceptionInfo, in_task: bool) -> Failure:
 
 def _message(rule: Rule, exception: ExceptionInfo, in_task: bool) -> str:
     shown = not in_task or (rule.shows_message and not _quotes_a_record(exception.message))
-    if shown and not rule.is_record_error:
+    if shown and (rule.shows_message or not rule.is_record_error):
         return _headline(exception)
     name = exception.condition or exception.classes[0]
     words = _RECORD_ERROR if rule.is_record_error else _NOT_SHOWN

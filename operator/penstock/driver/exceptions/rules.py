@@ -20,12 +20,20 @@ from penstock.driver.failures import (
     CHECKPOINT_HOLDS_NO_STATE,
     CLASS_NOT_USABLE,
     CONSUMER_GROUP_HAS_MEMBERS,
+    DATABASE_AUTHENTICATION,
+    DATABASE_AUTHORIZATION,
+    DATABASE_IS_OLDER,
+    DATABASE_NOT_AVAILABLE,
     EXACTLY_ONCE_IMPOSSIBLE,
     KAFKA_AUTHORIZATION,
     OFFSET_OUT_OF_RANGE,
     PYTHON_WORKER_DIED,
     RECORD_NOT_WRITABLE,
     RECORD_TOO_LARGE,
+    ROW_NOT_WRITABLE,
+    SINK_COLUMNS,
+    TABLE_MISSING,
+    TABLE_TAKEN_OVER,
     TASK_FAILED,
     TOPIC_MISSING,
 )
@@ -55,6 +63,8 @@ class Rule:
     """If set, the rule holds only for the exception of a client that got this status."""
     in_task: bool | None = None
     """If set, the rule holds only for exceptions thrown in a task, or only for all others."""
+    sql_states: tuple[str, ...] = ()
+    """If set, the rule holds only for a database's error with one of them: their beginnings."""
 
 
 # What runs around the user's code in a task. No record causes what it throws by itself.
@@ -77,9 +87,61 @@ CLOCKS_DIFFER = Rule(
     advice=REMEDIES["ClocksDiffer"].action,
 )
 
+_DATABASE = "dev.penstock.spark.jdbc.DatabaseException"
+# The class of an error is in the first two letters of its SQLSTATE (PostgreSQL's documentation,
+# appendix A).
+_OF_DATABASE = (
+    # Somebody else has made a table of this name; the next run has another name.
+    Rule(_DATABASE, DATABASE_NOT_AVAILABLE, shows_message=True, sql_states=("42P07",)),
+    *(
+        Rule(
+            _DATABASE,
+            reason,
+            permanent=True,
+            recoverable=True,
+            shows_message=True,
+            advice=REMEDIES[reason].action,
+            sql_states=states,
+        )
+        for reason, states in (
+            (DATABASE_AUTHENTICATION, ("28",)),
+            (DATABASE_AUTHORIZATION, ("42501",)),
+            # Undefined tables, databases and schemas.
+            (TABLE_MISSING, ("42P01", "3D", "3F")),
+            # Names and types that are not, or no longer, those of the table.
+            (SINK_COLUMNS, ("42",)),
+        )
+    ),
+    # Data that a type or an index does not take, constraints, and what a trigger raises.
+    Rule(
+        _DATABASE,
+        ROW_NOT_WRITABLE,
+        is_record_error=True,
+        shows_message=True,
+        advice=REMEDIES[ROW_NOT_WRITABLE].action,
+        sql_states=("21", "22", "23", "44", "54", "P0"),
+    ),
+    Rule(
+        _DATABASE,
+        DATABASE_NOT_AVAILABLE,
+        shows_message=True,
+        advice=REMEDIES[DATABASE_NOT_AVAILABLE].action,
+    ),
+    Rule("dev.penstock.spark.jdbc.FencedException", TABLE_TAKEN_OVER, shows_message=True),
+    Rule(
+        "dev.penstock.spark.jdbc.OlderDatabaseException",
+        DATABASE_IS_OLDER,
+        permanent=True,
+        recoverable=True,
+        shows_message=True,
+        advice=REMEDIES[DATABASE_IS_OLDER].action,
+    ),
+)
+
 # The first rule that matches the innermost exception decides. Subclasses come before superclasses:
 # in Kafka an unknown topic is a RetriableException, because it waits for its metadata.
 SPECIFIC: tuple[Rule, ...] = (
+    *_OF_DATABASE,
     *(
         Rule(name, "UnsupportedOperation", permanent=True, shows_message=True)
         for name in (

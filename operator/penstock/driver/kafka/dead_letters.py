@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.api.v1alpha1 import KafkaSource
 from penstock.contract.remedies import REMEDIES
+from penstock.driver.calls_with_deadline import CallsWithDeadline
 from penstock.driver.exceptions.chain import read_python_chain
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import (
@@ -22,7 +23,6 @@ from penstock.driver.failures import (
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import records
 from penstock.driver.kafka.admin import Admin, matching
-from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 from penstock.driver.record_position import Position
 
 # As Kafka Connect's __connect.errors.topic.

@@ -11,11 +11,11 @@ from contextlib import closing
 from pathlib import Path
 
 from penstock.api.v1alpha1 import Sink
+from penstock.driver.calls_with_deadline import CallsWithDeadline
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import BROKER_UNREACHABLE, TOPIC_MISSING, DriverError, Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.admin import Admin
-from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 
 _GONE = (
     "If it was deleted, what stood in it is gone, and the stream goes on after its last commit: to "

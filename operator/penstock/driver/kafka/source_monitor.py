@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.contract.sizing import stated_partitions
+from penstock.driver.calls_with_deadline import CallsWithDeadline
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import TOPIC_MISSING, DriverError, Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.admin import Admin, first_look, matching, partitions_of
-from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 from penstock.driver.kafka.data_loss import KafkaSnapshot
 from penstock.driver.kafka.held_records import Holds, held
 from penstock.driver.kafka.offsets import FirstLook, Offsets, Partitions

@@ -20,6 +20,8 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.kafka_connection import KafkaClient
 from penstock.api.v1alpha1.sinks import KafkaSink
 from penstock.contract.remedies import REMEDIES
+from penstock.driver.calls_with_deadline import CallsWithDeadline
+from penstock.driver.checkpoint.batch_ids import refuse_older_copy
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import (
     BROKER_UNREACHABLE,
@@ -31,7 +33,6 @@ from penstock.driver.failures import (
 )
 from penstock.driver.jvm import Jvm, java_class
 from penstock.driver.kafka.admin import Admin, TransactionLog
-from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 from penstock.driver.kafka.offsets import Offsets
 
 DEFAULT_INTERVAL = "100ms"
@@ -171,22 +172,6 @@ def timeout_problem(told: int | None, longest_ms: int) -> str | None:
     )
 
 
-def _refuse_older_copy(newest: int | None, planned: int | None) -> None:
-    """Raises if the sink has a batch that the checkpoint has not planned: it is an older copy, and
-    would plan that number with other records, which the tasks would take for written.
-
-    `newest`: one more than the newest batch of which something is in the sink.
-    """
-    if newest is not None and newest - 1 > (-1 if planned is None else planned):
-        known = "no batch" if planned is None else f"the batches up to {planned}"
-        raise impossible(
-            f"The sink has results of batch {newest - 1}, and the checkpoint knows {known}: it is "
-            "an older copy. Restore the newest one, or begin another checkpoint.generation at the "
-            "offsets that you choose (docs/how-to/rewind.md).",
-            recoverable=True,
-        )
-
-
 def impossible(message: str, *, recoverable: bool) -> DriverError:
     """The error for a stream that cannot write exactly once, and so does not write at all."""
     action = REMEDIES[EXACTLY_ONCE_IMPOSSIBLE].action
@@ -215,10 +200,11 @@ def different_replay(gateway: Any) -> Failure | None:
     found = java_class(gateway, "dev.penstock.spark.DifferentReplay").take()
     if found is None:
         return None
+    who = "it" if found.task() < 0 else f"its task {found.task()}"
     return Failure(
         REPLAY_DIFFERS,
-        f"Batch {found.batch()} ran again and did not make the same rows: its task {found.task()} "
-        f"had written {found.before()}, which are in the sink, and then made {found.now()}. "
+        f"Batch {found.batch()} ran again and did not make the same rows: {who} had written "
+        f"{found.before()}, which are in the sink, and then made {found.now()}. "
         f"{REMEDIES[REPLAY_DIFFERS].action}",
     )
 
@@ -300,12 +286,12 @@ def _take_over(
     where = f"{names.granted_prefix} --resource-pattern-type prefixed"
     ids = names.transactional_ids(partitions)
 
-    def refuse_older_copy(*, stable: bool) -> None:
+    def check_copy(*, stable: bool) -> None:
         if names.batch_tasks is not None and planned is not None:
             # A task's group has the name of its id. A batch is planned before it is written, so it
             # is asked for in this order.
-            newest = writer.newest_committed(ids, stable=stable)
-            _refuse_older_copy(newest, planned())
+            following = writer.newest_committed(ids, stable=stable)
+            refuse_older_copy(None if following is None else following - 1, planned())
 
     may_not_use_group = (
         f"The stream's principal may not use the consumer groups {names.granted_prefix}*, which "
@@ -313,7 +299,7 @@ def _take_over(
     )
     try:
         # Before it takes the ids from the driver with the newer one.
-        refuse_older_copy(stable=False)
+        check_copy(stable=False)
     except DriverError:
         raise
     except Exception as error:
@@ -329,7 +315,7 @@ def _take_over(
     try:
         if not writer.may_commit(names.group):
             raise DriverError(_not_authorized(may_not_use_group))
-        refuse_older_copy(stable=True)
+        check_copy(stable=True)
         # Those of a query before, which kept no state, are in the checkpoint by now.
         return reader.committed(names.group) if names.batch_tasks is None else {}
     except DriverError:

@@ -20,6 +20,7 @@ from penstock.driver.checkpoint.storage.files import Checkpoints
 from penstock.driver.environment import Environment
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import DriverError, Failure
+from penstock.driver.jdbc.sink_table import SinkTable
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.spark import executors, query, state_partitions
 
@@ -170,6 +171,10 @@ class EditJudge:
         checkpoint.check_sink(edited)
         frame = query.plan(spark.newSession(), edited, self._environment)
         query.check(frame, edited)
+        if edited.sink.jdbc is not None:
+            gateway, secrets = spark.sparkContext._gateway, self._environment.secrets
+            table = SinkTable(gateway, edited.sink.jdbc, secrets).check()
+            query.rows_for_table(frame, edited.sink.jdbc, table)
         # The repair that a switch of the mode needs changes none of it.
         contents = checkpoint.contents()
         query.check_continues(frame, contents, generations.batch_known_elsewhere())

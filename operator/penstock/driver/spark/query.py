@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.modes import Mode, execution_of
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import Sink, StreamSpec
+from penstock.api.v1alpha1.jdbc_sink import JdbcSink
 from penstock.contract.remedies import REMEDIES
 from penstock.driver.checkpoint.folder import CheckpointContents
 from penstock.driver.environment import Environment
 from penstock.driver.failures import (
     CHECKPOINT_HOLDS_NO_STATE,
     QUERY_NOT_STOPPED,
+    SINK_COLUMNS,
     DriverError,
     Failure,
 )
+from penstock.driver.jdbc import table_columns
+from penstock.driver.jdbc.admin import Table
+from penstock.driver.jdbc.table_columns import DELETED, WrittenRows
 from penstock.driver.jvm import java_class
 from penstock.driver.kafka import transactions
 from penstock.driver.record_position import Position
@@ -62,7 +67,21 @@ def plan(
     source = reader.load()
     frame = apply_transform(spark, source, spec, environment.python)
     _refuse_another_source(frame, source)
-    return frame
+    return _with_deletes(frame, spec.sink)
+
+
+def _with_deletes(frame: DataFrame, sink: Sink) -> DataFrame:
+    """With a column that says which rows delete those of their keys, if the sink has a condition
+    for that.
+    """
+    if sink.jdbc is None or sink.jdbc.delete_when is None:
+        return frame
+    from pyspark.sql import functions
+
+    holds = functions.coalesce(
+        functions.expr(sink.jdbc.delete_when).cast("boolean"), functions.lit(False)
+    )
+    return frame.withColumn(DELETED, holds)
 
 
 def check(
@@ -113,13 +132,38 @@ def check(
         raise QueryNotPossible(Failure(reason, message, permanent=True))
     if spec.sink.exactly_once:
         _check_transactions(frame, spec, longest_transaction_ms)
-    # Two columns of one origin have the same values, whatever their names are.
-    columns = [
+    if problems := find_column_problems(_columns(frame), spec.sink):
+        raise QueryNotPossible(Failure(SINK_COLUMNS, "; ".join(problems), permanent=True))
+
+
+def _columns(frame: DataFrame) -> list[Column]:
+    """Two columns of one origin have the same values, whatever their names are."""
+    java: Any = frame._jdf
+    attributes = _output(java.queryExecution().analyzed())
+    return [
         Column(name, simple_type, origin=str(attribute.exprId()))
-        for (name, simple_type), attribute in zip(frame.dtypes, _output(analyzed), strict=True)
+        for (name, simple_type), attribute in zip(frame.dtypes, attributes, strict=True)
     ]
-    if problems := find_column_problems(columns, spec.sink):
-        raise QueryNotPossible(Failure("SinkColumns", "; ".join(problems), permanent=True))
+
+
+def rows_for_table(frame: DataFrame, sink: JdbcSink, table: Table) -> WrittenRows:
+    """How the table gets the rows; raises QueryNotPossible if it does not take them.
+
+    The table can be altered, so the reason is looked for again now and then.
+    """
+    columns = _columns(frame)
+    needed = _columns_of_condition(frame) if sink.delete_when is not None else []
+    if problems := table_columns.find_problems(columns, sink, table, needed):
+        message = f"spec.sink.jdbc, the table {table.table}: {'; '.join(problems)}"
+        raise QueryNotPossible(Failure(SINK_COLUMNS, message, permanent=True, recoverable=True))
+    return table_columns.written_rows(columns, sink, table)
+
+
+def _columns_of_condition(frame: DataFrame) -> list[str]:
+    """The columns that sink.jdbc.deleteWhen needs: the plan's uppermost projection adds it last."""
+    java: Any = frame._jdf
+    read = java.queryExecution().analyzed().projectList().last().references().toSeq()
+    return [str(read.apply(i).name()) for i in range(read.length())]
 
 
 def _check_transactions(frame: DataFrame, spec: StreamSpec, longest_ms: int) -> None:
@@ -188,7 +232,7 @@ def column_warning(frame: DataFrame, spec: StreamSpec) -> Failure | None:
     warnings = [*routing, *find_dropped_columns(columns, spec.sink)]
     if not warnings:
         return None
-    reason = "SinkRouting" if routing else "SinkColumns"
+    reason = "SinkRouting" if routing else SINK_COLUMNS
     return Failure(reason, f"spec.transform: {'; '.join(warnings)}")
 
 
@@ -389,24 +433,25 @@ def start(
     environment: Environment,
     stream: str,
     location: str,
-    in_transactions: Mapping[str, str] | None = None,
+    once: Mapping[str, str] | None = None,
     *,
     one_batch: bool = False,
 ) -> StreamingQuery:
-    """Starts the query; with options `in_transactions` (kafka/transactions.py) it writes exactly
-    once, and with `one_batch` it ends after the next batch, and has planned no other then.
+    """Starts the query; with the options `once` (kafka/transactions.py, jdbc/sink_table.py) it
+    writes exactly once, and with `one_batch` it ends after the next batch, and has planned no other
+    then.
 
     Later failures are in the query's own exception.
     """
     # At least once, Spark's own sink does the same in batches.
-    is_other = spec.trigger.mode is Mode.CONTINUOUS or in_transactions
+    is_other = spec.trigger.mode is Mode.CONTINUOUS or once
     kafka = PENSTOCK_KAFKA if is_other else KAFKA
     named, options = sink_options(spec.sink, environment.secrets, kafka)
-    if in_transactions and spec.trigger.mode is Mode.REAL_TIME:
+    if once and spec.trigger.mode is Mode.REAL_TIME:
         # It takes sinks by the names of their classes. The other half of it, that of the operators,
         # KafkaStreamWrite.java makes.
         frame.sparkSession.conf.set(_ALLOWLIST_CHECK, "false")
-    options = {**(in_transactions or {}), **options}
+    options = {**(once or {}), **options}
     writer = frame.writeStream.format(_format(frame.sparkSession, named))
     if spec.sink.custom is not None and spec.sink.custom.partition_by:
         writer = writer.partitionBy(*spec.sink.custom.partition_by)  # memory refuses an empty list

@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.modes import Mode
+from penstock.driver.jvm import java_class
 from penstock.driver.spark import session
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+_LONGEST_MERGE = 3_600
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,14 @@ NO_ACTIVITY = Activity(
 
 
 def observe_activity(
-    query: StreamingQuery, spark_context: Any, mode: Mode, partitions: int
+    query: StreamingQuery,
+    spark_context: Any,
+    mode: Mode,
+    partitions: int,
+    *,
+    writes_table: bool = False,
 ) -> Activity:
-    """The query's activity now; `partitions` are those of the source.
+    """The query's activity now; `partitions` are those of the source, `writes_table`: sink.jdbc.
 
     Uses StreamExecution.noNewData, which processAllAvailable waits for; the query's status would
     have to be compared as text.
@@ -71,12 +79,22 @@ def observe_activity(
     if mode is Mode.REAL_TIME:
         confirmed = 0 < partitions <= active and waiting == 0
         return replace(NO_ACTIVITY, work=work, confirmed_running=confirmed, handled=read)
+    if writes_table:
+        work += (_seconds_of_merge(spark_context),)
     idle = bool(query._jsq.streamingQuery().noNewData())
     progress = query._jsq.lastProgress() if idle else None
     idle_trigger = None if progress is None else str(progress.timestamp())
     return replace(
         NO_ACTIVITY, idle=idle, idle_trigger=idle_trigger, work=work, confirmed_running=idle
     )
+
+
+def _seconds_of_merge(spark_context: Any) -> int:
+    """For how long the driver brings a batch into a table, which takes minutes if it is large, and
+    has no task. One that takes longer than an hour is as good as stuck.
+    """
+    ledger = java_class(spark_context._gateway, "dev.penstock.spark.jdbc.Ledger")
+    return min(int(ledger.writingSeconds()), _LONGEST_MERGE)
 
 
 def _work(spark_context: Any) -> tuple[tuple[int, ...], int, int, int]:

@@ -8,6 +8,8 @@ from penstock.api.v1alpha1 import Sink
 from penstock.driver.kafka.security import security_options
 from penstock.driver.spark.sources import KAFKA
 
+# The data source in connector/, package jdbc.
+PENSTOCK_JDBC = "penstock-jdbc"
 _KAFKA_DEFAULTS = {"kafka.linger.ms": "0"}
 
 
@@ -22,6 +24,8 @@ def sink_options(sink: Sink, secrets: Path, kafka: str = KAFKA) -> tuple[str, di
         }
         topic = {} if sink.kafka.topic is None else {"topic": sink.kafka.topic}
         return kafka, {**options, **topic}
+    if sink.jdbc is not None:
+        return PENSTOCK_JDBC, {}  # sink_table.py has them
     if sink.console is not None:
         options = {
             "numRows": str(sink.console.num_rows),

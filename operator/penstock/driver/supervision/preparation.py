@@ -15,6 +15,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint import generations, start_position
 from penstock.driver.checkpoint.batch_ids import LogShape
 from penstock.driver.checkpoint.data_loss_check import check_for_data_loss
+from penstock.driver.checkpoint.file_formats import earliest
 from penstock.driver.checkpoint.folder import CheckpointContents
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.left_out import LeftOut
@@ -24,6 +25,8 @@ from penstock.driver.environment import PodEnvironment
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.exceptions.malformed_records import SchemaField
 from penstock.driver.failures import Failure
+from penstock.driver.jdbc.sink_table import OwnTable, SinkTable
+from penstock.driver.jdbc.table_columns import WrittenRows
 from penstock.driver.jvm import check_connector
 from penstock.driver.kafka.dead_letters import DeadLetterTopic
 from penstock.driver.kafka.offsets import Offsets
@@ -54,6 +57,8 @@ class PreparedCheckpoint:
     names: TransactionNames | None = None
     """Of the transactions; None if the stream writes at least once."""
     longest_transaction_ms: int = DEFAULT_LONGEST_MS
+    table: OwnTable | None = None
+    """Of sink.jdbc."""
     warning: Failure | None = None
     """Lost records, or that the generation has begun elsewhere than the spec says."""
 
@@ -76,6 +81,8 @@ class PlannedQuery:
     """Whether it runs only the batch that must come before such a change."""
     batch_tasks: int | None
     """How many tasks write their part of a batch in a transaction; None if it has none of these."""
+    rows: WrittenRows | None
+    """How the table of sink.jdbc gets them."""
     reads_ahead: bool
     fields: frozenset[SchemaField]
     """Of the schemas with which it reads records."""
@@ -92,6 +99,7 @@ class Preparation:
         checkpoints: Generations,
         source: SourceMonitor,
         sink: SinkTopic,
+        table: SinkTable | None,
         dead_letters: DeadLetterTopic,
     ) -> None:
         self._stream = stream
@@ -103,20 +111,23 @@ class Preparation:
         self._checkpoint = checkpoints.current
         self._source = source
         self._sink = sink
+        self._table = table
         self._dead_letters = dead_letters
         self._transactions = TransactionCheck(context.jvm, stream.spec, context.environment.secrets)
 
     def discover_partitions(self) -> None:
         """Asks the source for its partitions, and starts to monitor it."""
         spec, environment = self._stream.spec, self._environment
-        # On a laptop only a stream with Kafka has connector/, which needs Spark's connector.
-        if isinstance(environment, PodEnvironment) or spec.uses_kafka:
+        # On a laptop only a stream that needs it has connector/.
+        if isinstance(environment, PodEnvironment) or spec.needs_connector:
             check_connector(self._jvm.gateway)
         check_secrets(spec, environment.secrets)
         user_python.check_text(spec.transform.python, environment.python)
         with self._noting_first_look():
             self._source.poll()
             self._sink.check()
+            if self._table is not None:
+                self._table.check()
             self._dead_letters.check()
 
     @contextlib.contextmanager
@@ -145,6 +156,8 @@ class Preparation:
         repair = folder.repair(spec)
         if not spec.sink.exactly_once:
             folder.forget_whole_batches()  # another batch may have such a number from now on
+        if spec.sink.jdbc is None:
+            folder.forget_ledger()
         if repair.first_start and self._api is not None:
             status = self._api.stream(metadata.name).status
             known = generations.known_commit(status, spec.checkpoint.generation)
@@ -169,13 +182,31 @@ class Preparation:
             written, longest = taken.offsets, taken.longest_ms
             if anew:
                 folder.forget_whole_batches()
-        lost = check_for_data_loss(spec, folder, source, repair, written)
+        table, in_table = None, None
+        if self._table is not None:
+            table = self._own_table(self._table)
+            if table.newest == folder.progress.planned_epoch() != repair.epoch:
+                in_table = earliest(folder.planned_ends().values())
+        lost = check_for_data_loss(spec, folder, source, repair, written, in_table)
         starting = start_position.first_starting_offsets(spec, folder, source, repair)
-        prepared = PreparedCheckpoint(repair, left_out, starting, warning=lost or began)
+        prepared = PreparedCheckpoint(
+            repair, left_out, starting, table=table, warning=lost or began
+        )
         if longest is None:
             return prepared
         names = folder.transaction_names(metadata.namespace, metadata.name)  # others after a loss
         return replace(prepared, names=names, longest_transaction_ms=longest)
+
+    def _own_table(self, table: SinkTable) -> OwnTable:
+        """The table, which no earlier driver of this checkpoint writes any more."""
+        folder, metadata, place = self._checkpoint, self._stream.metadata, table.ledger_place
+        ledger = folder.ledger()
+        return table.take_over(
+            f"penstock/{metadata.namespace}/{metadata.name}/{ledger.checkpoint}",
+            folder.progress.planned_epoch,
+            ledger.runs.get(place),
+            lambda run: folder.note_run(place, run),
+        )
 
     def plan_query(
         self,
@@ -203,6 +234,9 @@ class Preparation:
             prepared.left_out.positions(self._source.view.topic_ids),
         )
         query.check(frame, spec, prepared.longest_transaction_ms)
+        rows = None
+        if spec.sink.jdbc is not None and prepared.table is not None:
+            rows = query.rows_for_table(frame, spec.sink.jdbc, prepared.table.table)
         contents = self._continued(spark, frame)
         keeps_state = query.keeps_state(frame)
         if keeps_state and session.ADAPTIVE not in spec.spark_conf:
@@ -224,6 +258,7 @@ class Preparation:
             batch_tasks=query.batch_tasks(frame, of_run)
             if keeps_state and prepared.names is not None
             else None,
+            rows=rows,
             reads_ahead=query.reads_ahead(frame, spec.sink),
             fields=json_schemas.fields_of(frame),
             warning=query.column_warning(frame, spec),

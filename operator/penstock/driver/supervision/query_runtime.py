@@ -23,6 +23,7 @@ from penstock.driver.failures import (
     DEAD_LETTER,
     Failure,
 )
+from penstock.driver.jdbc.sink_table import SinkTable
 from penstock.driver.kafka import held_records, transactions
 from penstock.driver.kafka.consumer_group import ConsumerGroup
 from penstock.driver.kafka.dead_letters import DeadLetterTopic
@@ -75,8 +76,10 @@ class QueryRuntime:
         )
         self._group = ConsumerGroup(jvm, stream, environment.secrets, self.offsets)
         self._dead_letters = DeadLetterTopic(jvm, stream.spec.source.kafka, environment.secrets)
+        jdbc = stream.spec.sink.jdbc
+        self._table = None if jdbc is None else SinkTable(jvm.gateway, jdbc, environment.secrets)
         self._preparation = Preparation(
-            stream, context, generations, self._source, self._sink, self._dead_letters
+            stream, context, generations, self._source, self._sink, self._table, self._dead_letters
         )
         self._left_out = LeftOut()
         self._copying: DeadLetter | None = None
@@ -211,7 +214,7 @@ class QueryRuntime:
 
     def _different_replay(self) -> Failure | None:
         """A warning if a batch that ran again has made other rows than those in the sink."""
-        if self._plan is None or self._plan.batch_tasks is None:
+        if self._plan is None or (self._plan.batch_tasks is None and self._plan.rows is None):
             return None
         return transactions.different_replay(self.context.jvm.gateway)
 
@@ -278,7 +281,9 @@ class QueryRuntime:
         if self._query is None or self.session is None or self._plan is None:
             return NO_ACTIVITY
         context = self.session.sparkContext
-        return observe_activity(self._query, context, self._mode, self._plan.partition_count)
+        counted = self._plan.partition_count
+        writes = self._table is not None
+        return observe_activity(self._query, context, self._mode, counted, writes_table=writes)
 
     def _are_partitions_added(self, chosen: ChosenPartitions | None) -> bool:
         """Whether a query that cannot find new partitions by itself does not read all of them."""
@@ -400,6 +405,8 @@ class QueryRuntime:
                 plan.batch_tasks,
                 plan.partitions,
             )
+        if self._table is not None and prepared.table is not None and plan.rows is not None:
+            told = self._table.options(prepared.table, plan.rows)
         self._query = query.start(
             plan.frame,
             spec,

@@ -49,8 +49,8 @@ class Jars:
 
 CONNECTOR = Jars(
     name="spark-connector",
-    description="Spark's Kafka connector",
-    mebibytes=10,
+    description="Spark's Kafka connector and PostgreSQL's driver",
+    mebibytes=11,
     # pyspark contains their dependencies; an older copy would only hide its newer ones. The token
     # provider is not in Maven for every version of Spark: this one runs with 4.2.0.
     coordinates=(
@@ -58,6 +58,7 @@ CONNECTOR = Jars(
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
         "org.apache.kafka:kafka-clients:3.9.2",
         "org.apache.commons:commons-pool2:2.12.1",
+        "org.postgresql:postgresql:42.7.14",
     ),
     transitive=False,
     variable="PENSTOCK_CONNECTOR_JARS",

@@ -17,7 +17,7 @@ _FILES = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
 # Those that write a partition's files into a folder of its own.
 _PARTITIONED = (*_FILES, "delta")
 # Spark's own data sources that no stream can write to, or read.
-_NO_SINK = ("jdbc", "binaryfile", "rate", "rate-micro-batch", "socket")
+_NO_SINK = ("binaryfile", "rate", "rate-micro-batch", "socket")
 _NO_SOURCE = ("jdbc",)
 # Formats that are in no image of Penstock's.
 _PACKAGES = ("avro", "delta", "iceberg", "hudi")
@@ -80,6 +80,12 @@ def _sink(sink: CustomSink, spec: StreamSpec) -> Iterator[Problem]:
             f"{field}.format: kafka is written as by any data source here, without Penstock's "
             "checks of topic, columns and options: use sink.kafka",
             "warning",
+        )
+    if name == "jdbc":
+        yield Problem(
+            "DataSourceUnusable",
+            f"{field}.format: Spark cannot write a stream to jdbc: use sink.jdbc, for a table of "
+            "PostgreSQL",
         )
     if name in _NO_SINK:
         yield Problem(

@@ -256,10 +256,21 @@ def _batch_limits(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
 
 def _divided_partitions(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
     """Options with which several tasks of a batch read one partition."""
-    if not spec.sink.exactly_once or spec.trigger.mode.has_long_running_tasks:
+    jdbc = spec.sink.jdbc
+    by_order = jdbc is not None and jdbc.write == "Upsert" and jdbc.latest_by is None
+    if spec.trigger.mode.has_long_running_tasks or not (spec.sink.exactly_once or by_order):
         return
     for name in source.options:
-        if name.lower() in ("minpartitions", "maxrecordsperpartition"):
+        if name.lower() not in ("minpartitions", "maxrecordsperpartition"):
+            continue
+        if by_order:
+            yield _option_problem(
+                "source.kafka",
+                name,
+                "several tasks read a partition then, and nobody knows which row of a key is the "
+                "newest: set sink.jdbc.latestBy, or remove it",
+            )
+        else:
             yield _option_problem(
                 "source.kafka",
                 name,

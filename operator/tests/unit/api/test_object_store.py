@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.api.v1alpha1 import Checkpoint, CheckpointVolume, ObjectStore, StreamSpec
-from penstock.contract.secrets import kafka_secret_keys, secret_keys
+from penstock.contract.secrets import query_secret_keys, secret_keys
 from testkit.streams.streams import RATE_TO_CONSOLE
 
 STORE = {"location": "s3a://bucket/prefix"}
@@ -46,7 +46,7 @@ def test_the_keys_are_mounted_in_the_pods_like_those_of_kafka() -> None:
     """Under their names; without them, the identity of the pod needs nothing."""
     keyed = spec(**STORE, **KEYS)
     assert secret_keys(keyed) == {"checkpoint-keys": ("id", "secret")}
-    assert kafka_secret_keys(keyed) == {}
+    assert query_secret_keys(keyed) == {}
     assert secret_keys(spec(**STORE)) == {}
 
 

@@ -8,7 +8,7 @@ import java.io.Serializable;
  * @param run the same for all batches since the query was started
  * @param number one more than that of the batch before
  */
-record BatchOfRun(String run, long number) implements Serializable {
+public record BatchOfRun(String run, long number) implements Serializable {
   private static final long serialVersionUID = 1;
 
   /** Whether it is this other one, or an earlier batch of the same run. */

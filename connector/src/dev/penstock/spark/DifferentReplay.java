@@ -9,7 +9,8 @@ import org.slf4j.LoggerFactory;
  * sink, and the state may be that of the others.
  *
  * @param batch its number
- * @param task the one whose rows they are, which is the partition of the state behind them
+ * @param task the one whose rows they are, which is the partition of the state behind them; -1:
+ *     all tasks
  * @param before what is in the sink
  * @param now what it would have been
  */
@@ -26,7 +27,7 @@ public record DifferentReplay(long batch, int task, String before, String now)
     return found;
   }
 
-  void note() {
+  public void note() {
     LOG.info("A batch that ran again has made other rows: {}", this);
     newest = this;
   }

@@ -14,10 +14,23 @@ public final class FailedRecord extends Exception {
   private final TopicPartition partition;
   private final long offset;
 
-  FailedRecord(TopicPartition partition, long offset) {
+  public FailedRecord(TopicPartition partition, long offset) {
     super(partition.topic() + "/" + partition.partition() + "@" + offset, null, false, false);
     this.partition = partition;
     this.offset = offset;
+  }
+
+  /** An exception of a writer that has many rows in hand, and knows itself which one it is. */
+  public interface Knowing {}
+
+  /** Whether it, or a cause of it, knows whose fault it is. */
+  static boolean isKnownTo(Throwable failure) {
+    for (Throwable each = failure; each != null; each = each.getCause()) {
+      if (each instanceof Knowing) {
+        return true;
+      }
+    }
+    return false;
   }
 
   public String topic() {

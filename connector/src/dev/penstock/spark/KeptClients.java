@@ -10,7 +10,7 @@ import org.apache.spark.TaskContext;
  * The clients that the tasks of a batch leave to those of the next one, which would make connections
  * while records wait.
  */
-final class KeptClients {
+public final class KeptClients {
   private static final Duration LONGEST = Duration.ofMinutes(5);
   /** Those of another run, which is over, or stopped between two of its batches. */
   private static final Duration LONGEST_OF_OTHERS = Duration.ofSeconds(30);
@@ -19,7 +19,7 @@ final class KeptClients {
   private static final Map<Key, Kept> KEPT = new ConcurrentHashMap<>();
 
   /** What a task leaves to the one that does its work in the next batch. */
-  interface Clients {
+  public interface Clients {
     /** Whether they have a transactional id. */
     boolean ownsId();
 
@@ -56,7 +56,7 @@ final class KeptClients {
   }
 
   /** {@code others}: how many there may be beside those that read. */
-  static void keepBeside(int others, Object of, BatchOfRun batch, Clients clients) {
+  public static void keepBeside(int others, Object of, BatchOfRun batch, Clients clients) {
     keep(of, batch, clients, SparkEnv.get().conf().getInt(CAPACITY, 64) + others);
   }
 
@@ -74,7 +74,7 @@ final class KeptClients {
   }
 
   /** As below; null for a second attempt: the first one may have taken the transactional id over. */
-  static Clients take(TaskContext task, Object of, BatchOfRun batch, long start) {
+  public static Clients take(TaskContext task, Object of, BatchOfRun batch, long start) {
     boolean isFirst = task.attemptNumber() == 0 && task.stageAttemptNumber() == 0;
     return isFirst ? take(of, batch, start) : null;
   }

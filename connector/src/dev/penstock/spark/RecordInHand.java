@@ -4,6 +4,7 @@ import java.util.Set;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.TaskContext;
 import org.apache.spark.executor.InputMetrics;
+import org.apache.spark.util.TaskCompletionListener;
 import org.apache.spark.util.TaskFailureListener;
 
 /**
@@ -11,8 +12,12 @@ import org.apache.spark.util.TaskFailureListener;
  *
  * <p>If the task fails meanwhile, its exception gets the position, as a {@link FailedRecord}.
  */
-final class RecordInHand {
+public final class RecordInHand {
   private static final long NONE = -1;
+  /** Of the task that this thread runs. */
+  private static final ThreadLocal<RecordInHand> NEWEST = new ThreadLocal<>();
+
+  private final TopicPartition partition;
 
   private final Set<Long> leftOut;
   /** Else no offset becomes an object, to be looked up. */
@@ -25,15 +30,33 @@ final class RecordInHand {
   RecordInHand(TopicPartition partition, long start, LeftOut leftOut, TaskContext task) {
     next = start;
     metrics = task.taskMetrics().inputMetrics();
+    this.partition = partition;
     this.leftOut = leftOut.in(partition);
     leavesSomeOut = !this.leftOut.isEmpty();
     TaskFailureListener named =
         (failed, failure) -> {
-          if (offset != NONE) {
+          if (offset != NONE && !FailedRecord.isKnownTo(failure)) {
             failure.addSuppressed(new FailedRecord(partition, offset));
           }
         };
     task.addTaskFailureListener(named);
+    NEWEST.set(this);
+    TaskCompletionListener ended = context -> NEWEST.remove();
+    task.addTaskCompletionListener(ended);
+  }
+
+  /** Of what this thread's task reads now; null if it reads no records. */
+  public static RecordInHand ofThread() {
+    return NEWEST.get();
+  }
+
+  public TopicPartition partition() {
+    return partition;
+  }
+
+  /** -1 between two records. */
+  public long offset() {
+    return offset;
   }
 
   /** The task is done with it, and asks for another one. */

@@ -11,9 +11,9 @@ import threading
 from concurrent.futures import Future
 from functools import partial
 
+from penstock.driver.calls_with_deadline import complete
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.failures import DriverError, Failure
-from penstock.driver.kafka.calls_with_deadline import complete
 
 LOGS = ("commits", "offsets")
 # Spark takes only whole numbers for files of a log (HDFSMetadataLog.batchFilesFilter), so it sees

@@ -367,6 +367,11 @@ LEANS_ON = {
     "sql.catalyst.expressions.SpecificInternalRow": {"<init>", "setInt", "setLong", "update"},
     "sql.catalyst.expressions.Expression": {"children", "deterministic", "sql"},
     "sql.catalyst.expressions.PlanExpression": {"plan"},
+    "sql.catalyst.expressions.SpecializedGetters": {
+        "getArray", "getBinary", "getBoolean", "getByte", "getDecimal", "getDouble", "getFloat",
+        "getInt", "getLong", "getShort", "getUTF8String", "isNullAt",
+    },
+    "sql.catalyst.expressions.XXH64": {"hashUnsafeBytes"},
     "sql.catalyst.planning.PhysicalOperation": {"unapply"},
     "sql.catalyst.plans.logical.Aggregate": {"groupingExpressions"},
     "sql.catalyst.plans.logical.CTERelationDef": {"child", "id"},
@@ -378,6 +383,7 @@ LEANS_ON = {
     "sql.catalyst.plans.logical.WithCTE": {"cteDefs", "plan"},
     "sql.catalyst.plans.physical.UnknownPartitioning": {"<init>"},
     "sql.catalyst.types.DataTypeUtils": {"toAttributes"},
+    "sql.catalyst.util.ArrayData": {"isNullAt", "numElements"},
     "sql.catalyst.util.DateTimeUtils": {"fromJavaTimestamp"},
     "sql.catalyst.util.GenericArrayData": {"<init>"},
     "sql.errors.QueryExecutionErrors": {"failedToGenerateEpochMarkerError"},
@@ -454,7 +460,7 @@ LEANS_ON = {
     "storage.BlockManagerId": {"executorId", "host"},
 }  # fmt: skip
 _OWN = "dev.penstock.spark."
-_INTERFACES = ("sql.connector.", "sql.internal.connector.")
+_INTERFACES = ("sql.connector.", "sql.internal.connector.", "sql.types.")
 _PUBLIC = {"SparkConf", "SparkContext", "SparkEnv", "TaskContext", "rdd.RDD",
            "sql.ExperimentalMethods", "sql.catalyst.InternalRow", "sql.classic.SparkSession",
            "sql.util.CaseInsensitiveStringMap", "unsafe.types.UTF8String"}  # fmt: skip

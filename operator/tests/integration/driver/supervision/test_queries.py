@@ -20,10 +20,10 @@ from penstock.cluster.kinds import Manifest
 from penstock.cluster.stream import Stream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller.children import revision
+from penstock.driver import calls_with_deadline
 from penstock.driver.context import DriverContext
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka import calls_with_deadline
 from penstock.driver.kubernetes.api import OwnStream
 from penstock.driver.kubernetes.followed_stream import FollowedStream, StreamDocument
 from penstock.driver.loop import DriverOutput

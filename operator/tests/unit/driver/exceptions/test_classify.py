@@ -203,6 +203,36 @@ def test_reasons(
     )
 
 
+@pytest.mark.parametrize(
+    ("sql_state", "reason", "permanent", "recoverable"),
+    [
+        ("28P01", "DatabaseAuthentication", True, True),
+        ("42501", "DatabaseAuthorization", True, True),
+        ("3D000", "TableMissing", True, True),
+        ("42P01", "TableMissing", True, True),
+        ("42703", "SinkColumns", True, True),
+        ("22001", "RowNotWritable", False, True),
+        ("23505", "RowNotWritable", False, True),
+        ("P0001", "RowNotWritable", False, True),
+        ("08006", "DatabaseNotAvailable", False, False),
+        ("53300", "DatabaseNotAvailable", False, False),
+        ("55P03", "DatabaseNotAvailable", False, False),
+        ("57P03", "DatabaseNotAvailable", False, False),
+    ],
+)
+def test_errors_of_a_database(
+    sql_state: str, reason: str, permanent: bool, recoverable: bool
+) -> None:
+    """Their messages are made without values (DatabaseExceptionTest.java), so they are shown."""
+    database = ("dev.penstock.spark.jdbc.DatabaseException", *RUNTIME)
+    thrown = ExceptionInfo(database, "SQLSTATE of it", sql_state=sql_state, in_task=True)
+    failure = classify([WRAPPER, ABORTED, thrown])
+    found = (failure.reason, failure.permanent, failure.recoverable)
+    assert found == (reason, permanent, recoverable)
+    assert failure.maybe_poison == (reason == "RowNotWritable")
+    assert failure.message.startswith("SQLSTATE of it")
+
+
 def test_the_operation_is_named() -> None:
     message = "Continuous processing does not support Aggregate operations.;\nAggregate [...]"
     failure = classify([ExceptionInfo(ANALYSIS, message, "_LEGACY_ERROR_TEMP_3102")])

@@ -10,10 +10,11 @@ from typing import cast
 
 import pytest
 
+from penstock.driver import calls_with_deadline
+from penstock.driver.calls_with_deadline import CallsWithDeadline
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka import calls_with_deadline, source_monitor
-from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
+from penstock.driver.kafka import source_monitor
 from penstock.driver.kafka.offsets import Partitions
 from penstock.driver.kafka.source_monitor import KafkaSourceMonitor
 from testkit.streams.streams import kafka_source, stream

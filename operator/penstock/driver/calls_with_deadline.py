@@ -10,6 +10,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TypeVar
 
 from penstock.driver.failures import BROKER_UNREACHABLE, DriverError, Failure
@@ -22,21 +23,27 @@ CALL_SECONDS = 15.0
 SECONDS_FOR_EACH = 0.05
 _IDLE_SECONDS = 60.0
 
+_NO_BROKER = Failure(BROKER_UNREACHABLE, "Neither Kafka's brokers nor the name server answered")
+
 T = TypeVar("T")
 
 
 class CallsWithDeadline:
     """Runs one call after another, in a thread that ends when it is idle for a minute."""
 
-    def __init__(self, name: str, seconds: float = CALL_SECONDS) -> None:
+    def __init__(
+        self, name: str, seconds: float = CALL_SECONDS, unanswered: Failure = _NO_BROKER
+    ) -> None:
+        """`unanswered` is the failure after the deadline; its message ends with the seconds."""
         self._name = name
         self._seconds = seconds
+        self._unanswered = unanswered
         self._waiting: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._runs = False
 
     def call(self, function: Callable[[], T], asked: int = 0) -> T:
-        """The result of `function`, or its exception; BrokerUnreachable after the deadline.
+        """The result of `function`, or its exception; `unanswered` after the deadline.
 
         `asked` is the number of partitions, topics or transactional ids that it asks for, with
         which its deadline grows. A call that still waits for an earlier one at its deadline is
@@ -55,12 +62,8 @@ class CallsWithDeadline:
             if future.done():  # the function's own
                 raise
             future.cancel()
-            raise DriverError(
-                Failure(
-                    BROKER_UNREACHABLE,
-                    f"Neither Kafka's brokers nor the name server answered within {seconds:.0f} s.",
-                )
-            ) from None
+            message = f"{self._unanswered.message} within {seconds:.0f} s."
+            raise DriverError(replace(self._unanswered, message=message)) from None
 
     def _run(self) -> None:
         while True:

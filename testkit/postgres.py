@@ -6,12 +6,14 @@ import contextlib
 import os
 import secrets
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 
 from penstock.local.kafka.broker import free_ports
@@ -62,6 +64,19 @@ class Postgres:
         if self._process is not None:
             self._process.kill()
         self._process = None
+
+    def freeze(self) -> None:
+        """Suspends it and its sessions, as on a host that hangs."""
+        self._signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        for process in psutil.Process(self._process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # a session that has just ended
+                process.send_signal(number)
 
     def connect(self, user: str = _ADMIN, password: str | None = None) -> psycopg.Connection[Any]:
         """A session that commits each statement."""

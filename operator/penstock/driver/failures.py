@@ -101,3 +101,22 @@ class DriverError(Exception):
     def permanent(cls, reason: str, message: str) -> DriverError:
         """One that no retry can help, and that does not go away by itself."""
         return cls(Failure(reason, message, permanent=True))
+
+
+def refuse_older_copy(newest: int | None, planned: int | None) -> None:
+    """Raises if the sink has a batch that the checkpoint has not planned: it is an older copy, and
+    would plan that number with other records, which would be taken for written.
+    """
+    if newest is None or newest <= (-1 if planned is None else planned):
+        return
+    known = "no batch" if planned is None else f"the batches up to {planned}"
+    raise DriverError(
+        Failure(
+            EXACTLY_ONCE_IMPOSSIBLE,
+            f"The sink has results of batch {newest} of this stream, and the checkpoint knows "
+            f"{known}: it is an older copy. Restore the newest one, or begin another "
+            "checkpoint.generation at the offsets that you choose (docs/how-to/rewind.md).",
+            permanent=True,
+            recoverable=True,
+        )
+    )

@@ -176,3 +176,56 @@ def test_a_frozen_driver_wakes_up_beside_its_successor(
             assert new.stop() == 0
     finish(flow, source, second, class_path, sent[0])
     assert numbers(tables) == Counter(range(sent[0]))
+
+
+def _sleeping(tables: Tables, seconds: int) -> None:
+    """Makes each statement that inserts into the table take so long."""
+    tables.run("CREATE TABLE numbers (n integer NOT NULL, part integer)")
+    tables.run(
+        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN PERFORM pg_sleep({seconds}); RETURN NULL; END $$"
+    )
+    tables.run("CREATE TRIGGER slow BEFORE INSERT ON numbers EXECUTE FUNCTION wait()")
+
+
+@pytest.mark.proves(2, "guarantees.md#exactly-once-into-a-table")
+@pytest.mark.full
+def test_a_merge_of_minutes_is_not_taken_for_a_stuck_query(
+    tables: Tables, topics: Topics, class_path: str, tmp_path: Path
+) -> None:
+    source = topics.make(4)
+    _sleeping(tables, 130)
+    topics.send(source, range(100))
+    flow = into(tables, tmp_path, topics, source, _NUMBERS, "numbers")
+    checkpoint = folder_at(tmp_path / "checkpoint")
+    with driver(flow, tmp_path, class_path) as process:
+        wait_for("committed", lambda: committed(checkpoint, source) == 100, 300)
+        assert process.stop() == 0
+        assert process.warnings() == []
+    assert numbers(tables) == Counter(range(100))
+
+
+@pytest.mark.proves(2, "guarantees.md#exactly-once-into-a-table")
+@pytest.mark.full
+def test_a_server_that_falls_silent_in_a_merge_is_noticed(
+    tables: Tables, topics: Topics, class_path: str, tmp_path: Path
+) -> None:
+    """Its connections stay open, and nothing comes."""
+    source = topics.make(4)
+    _sleeping(tables, 20)
+    topics.send(source, range(100))
+    flow = into(tables, tmp_path, topics, source, _NUMBERS, "numbers")
+    merges = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'INSERT INTO%' AND state = 'active'"
+    with driver(flow, tmp_path, class_path) as process:
+        wait_for("a merge", lambda: tables.server.rows(merges) != [])
+        tables.server.freeze()
+        try:
+            wait_for("noticed", lambda: "NoProgress" in process.log.read_text())
+            wait_for("ended", lambda: process.process.poll() is not None)
+        finally:
+            tables.server.wake()
+    checkpoint = folder_at(tmp_path / "checkpoint")
+    with driver(flow, tmp_path, class_path) as process:  # after a pause: the attempt before failed
+        wait_for("committed", lambda: committed(checkpoint, source) == 100)
+        assert process.stop() == 0
+    assert numbers(tables) == Counter(range(100))

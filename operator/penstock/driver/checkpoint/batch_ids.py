@@ -22,12 +22,7 @@ from penstock.api.v1alpha1 import Sink, StreamSpec
 from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.driver.checkpoint.file_formats import Entry, Files, initial_offsets, line_of
 from penstock.driver.checkpoint.logs import COMMIT, Logs, numbers
-from penstock.driver.failures import (
-    CHECKPOINT_DAMAGED,
-    EXACTLY_ONCE_IMPOSSIBLE,
-    DriverError,
-    Failure,
-)
+from penstock.driver.failures import CHECKPOINT_DAMAGED, DriverError
 from penstock.driver.kafka.offsets import Offsets
 
 _SOURCE = re.compile(r"sources/([0-9]+)/")
@@ -131,25 +126,6 @@ def refuse_other_records(logs: Logs) -> None:
         "edit, restore the topics, let the stream commit all that it has read "
         "(trigger.availableNow ends when it has), and remove them then. Otherwise begin another "
         "checkpoint.generation, or apply the stream under another name.",
-    )
-
-
-def refuse_older_copy(newest: int | None, planned: int | None) -> None:
-    """Raises if the sink has a batch that the checkpoint has not planned: it is an older copy, and
-    would plan that number with other records, which would be taken for written.
-    """
-    if newest is None or newest <= (-1 if planned is None else planned):
-        return
-    known = "no batch" if planned is None else f"the batches up to {planned}"
-    raise DriverError(
-        Failure(
-            EXACTLY_ONCE_IMPOSSIBLE,
-            f"The sink has results of batch {newest} of this stream, and the checkpoint knows "
-            f"{known}: it is an older copy. Restore the newest one, or begin another "
-            "checkpoint.generation at the offsets that you choose (docs/how-to/rewind.md).",
-            permanent=True,
-            recoverable=True,
-        )
     )
 
 

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from penstock.api.v1alpha1.jdbc_sink import JdbcSink
 from penstock.contract.remedies import REMEDIES
 from penstock.driver.calls_with_deadline import CallsWithDeadline
-from penstock.driver.checkpoint.batch_ids import refuse_older_copy
 from penstock.driver.failures import (
     DATABASE_AUTHORIZATION,
     DATABASE_IS_OLDER,
@@ -25,6 +24,7 @@ from penstock.driver.failures import (
     TABLE_TAKEN_OVER,
     DriverError,
     Failure,
+    refuse_older_copy,
 )
 from penstock.driver.jdbc.admin import DatabaseAdmin, Place, Table, database
 from penstock.driver.jdbc.table_columns import (

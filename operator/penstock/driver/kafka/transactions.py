@@ -21,7 +21,6 @@ from penstock.api.v1alpha1.kafka_connection import KafkaClient
 from penstock.api.v1alpha1.sinks import KafkaSink
 from penstock.contract.remedies import REMEDIES
 from penstock.driver.calls_with_deadline import CallsWithDeadline
-from penstock.driver.checkpoint.batch_ids import refuse_older_copy
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import (
     BROKER_UNREACHABLE,
@@ -30,6 +29,7 @@ from penstock.driver.failures import (
     REPLAY_DIFFERS,
     DriverError,
     Failure,
+    refuse_older_copy,
 )
 from penstock.driver.jvm import Jvm, java_class
 from penstock.driver.kafka.admin import Admin, TransactionLog

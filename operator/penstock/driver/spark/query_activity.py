@@ -12,8 +12,6 @@ from penstock.driver.spark import session
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-_LONGEST_MERGE = 3_600
-
 
 @dataclass(frozen=True)
 class Activity:
@@ -80,7 +78,7 @@ def observe_activity(
         confirmed = 0 < partitions <= active and waiting == 0
         return replace(NO_ACTIVITY, work=work, confirmed_running=confirmed, handled=read)
     if writes_table:
-        work += (_seconds_of_merge(spark_context),)
+        work += (_merges_at_work(spark_context),)
     idle = bool(query._jsq.streamingQuery().noNewData())
     progress = query._jsq.lastProgress() if idle else None
     idle_trigger = None if progress is None else str(progress.timestamp())
@@ -89,12 +87,10 @@ def observe_activity(
     )
 
 
-def _seconds_of_merge(spark_context: Any) -> int:
-    """For how long the driver brings a batch into a table, which takes minutes if it is large, and
-    has no task. One that takes longer than an hour is as good as stuck.
-    """
+def _merges_at_work(spark_context: Any) -> int:
+    """Another number as long as a database brings a batch into its table, without a task here."""
     ledger = java_class(spark_context._gateway, "dev.penstock.spark.jdbc.Ledger")
-    return min(int(ledger.writingSeconds()), _LONGEST_MERGE)
+    return int(ledger.signsOfLife())
 
 
 def _work(spark_context: Any) -> tuple[tuple[int, ...], int, int, int]:

@@ -9,6 +9,7 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.List;
+import org.postgresql.PGConnection;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -33,15 +34,12 @@ public final class Ledger {
   private static long written = -1;
 
   private static String writtenFor;
-  /** Since when a batch is being written; 0: none is. */
-  private static volatile long writingSince;
 
   private Ledger() {}
 
-  /** How long a batch is being brought into the table, while Spark has no task; 0: none is. */
-  public static long writingSeconds() {
-    long since = writingSince;
-    return since == 0 ? 0 : 1 + (System.nanoTime() - since) / 1_000_000_000L;
+  /** Another number as long as the server works at a batch, while Spark has no task. */
+  public static long signsOfLife() {
+    return MergeWatch.signsOfLife();
   }
 
   /** The newest batch that this process has written for a stream; -1: none. */
@@ -72,18 +70,15 @@ public final class Ledger {
   /** Brings a batch into the table, unless it is there: so it can be repeated after any error. */
   static synchronized void write(
       Database database, Target target, long batch, List<StagedRows> parts) {
-    writingSince = System.nanoTime();
-    try {
-      bringIn(database, target, batch, parts);
-    } finally {
-      writingSince = 0;
+    try (var watch = new MergeWatch(database)) {
+      bringIn(database, target, batch, parts, watch);
     }
     written = batch;
     writtenFor = target.stream();
   }
 
   private static void bringIn(
-      Database database, Target target, long batch, List<StagedRows> parts) {
+      Database database, Target target, long batch, List<StagedRows> parts, MergeWatch watch) {
     long rows = parts.stream().mapToLong(StagedRows::rows).sum();
     long hash = parts.stream().mapToLong(StagedRows::sumOfHashes).sum();
     Object[] tasks = parts.stream().map(StagedRows::task).toArray();
@@ -92,6 +87,7 @@ public final class Ledger {
     again(
         database,
         connection -> {
+          watch.follow(connection.unwrap(PGConnection.class).getBackendPID());
           try (Statement statement = connection.createStatement()) {
             // A driver that freezes in here does not block the one that takes its place.
             statement.execute(

@@ -452,6 +452,8 @@ RING_1 = (
              "url cannot hold a login in plain text: put it into a Secret"),
             ({"url": "jdbc:postgresql://db/shop?ssl=true&Password=x"}, {}, "spec.sink.jdbc",
              "url cannot hold a login in plain text: put it into a Secret"),
+            ({"url": "jdbc:postgresql://db/shop?ApplicationName=x"}, {}, "spec.sink.jdbc",
+             "url cannot set ApplicationName, socketTimeout or readOnly"),
             ({"url": "jdbc:postgresql://db/shop?sslmode=disable", "tls": {}}, {}, "spec.sink.jdbc",
              "url says how to use TLS, which wins over tls"),
             ({"write": "Upsert"}, {}, "spec.sink.jdbc", "write Upsert needs keys"),

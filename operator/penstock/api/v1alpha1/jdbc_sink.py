@@ -56,6 +56,11 @@ class JdbcSink(SpecObject):
             "credentialsSecret",
         ),
         ValidationRule(
+            ~matches("url", r"[?&](applicationname|sockettimeout|readonly)="),
+            "url cannot set ApplicationName, socketTimeout or readOnly, which Penstock sets "
+            "itself: remove it",
+        ),
+        ValidationRule(
             ~is_set("tls") | ~matches("url", r"[?&]ssl"),
             "url says how to use TLS, which wins over tls: remove its options that begin with ssl",
         ),

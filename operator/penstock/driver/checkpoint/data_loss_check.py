@@ -56,7 +56,8 @@ def check_for_data_loss(
     losses, offsets = read_on(reached)
     elsewhere = {n: read_on(it)[1] for n, it in reads.items()} != reads
     late = data_loss.is_new_and_begins_late(offsets, now)
-    if in_table is not None and (losses or elsewhere or late):
+    held = _is_held(folder.planned_ends(), reads, now)
+    if in_table is not None and (losses or elsewhere or late or held):
         return check_for_data_loss(spec, folder, source, repair, in_table)
     if losses and kafka.fail_on_data_loss:
         raise data_loss.error(losses)

@@ -44,6 +44,7 @@ from penstock.driver.checkpoint.state_versions import StateStore, is_other_versi
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.checkpoint.storage.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import CHECKPOINT_DAMAGED, CHECKPOINT_FULL, DriverError
+from penstock.driver.jdbc.ledger_note import LedgerNote
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.transactions import TransactionNames, impossible
 
@@ -409,11 +410,11 @@ class CheckpointFolder:
         assert notes.ledger is not None
         return notes.ledger
 
-    def note_run(self, place: str, run: int) -> None:
-        """From now on this run may write, by the ledger at this place."""
+    def note_row(self, row: str, note: LedgerNote) -> None:
+        """From now on the row of the ledger with this id may have the token that is pending."""
         known = self.ledger()
-        runs = {**known.runs, place: run}
-        self.notes.write(replace(self.notes.read(), ledger=replace(known, runs=runs)))
+        rows = {**known.rows, row: note}
+        self.notes.write(replace(self.notes.read(), ledger=replace(known, rows=rows)))
 
     def forget_ledger(self) -> None:
         """Another sink gets the batches from now on."""

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from penstock.driver.checkpoint.left_out import DeadLetter
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.failures import CHECKPOINT_DAMAGED, DriverError, Failure
+from penstock.driver.jdbc.ledger_note import LedgerNote
 from penstock.driver.kafka.offsets import FirstLook, Offsets
 
 FOLDER = "penstock"
@@ -62,8 +63,8 @@ class Ledger:
 
     checkpoint: str
     """Tells this checkpoint from another of the same stream."""
-    runs: Mapping[str, int] = field(default_factory=dict)
-    """The newest run, by the ledger's place."""
+    rows: Mapping[str, LedgerNote] = field(default_factory=dict)
+    """By their ids: a stream may have been edited to write another database, and back."""
 
 
 @dataclass(frozen=True)

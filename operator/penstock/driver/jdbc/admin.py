@@ -60,8 +60,11 @@ class Table(_Model):
     kind: str
     """pg_class.relkind: r for a table, p for one with partitions, v for a view, f for a foreign
     table, or one with a foreign partition."""
-    shape: str
-    """Another one once the table is altered."""
+    shape: str | None
+    """Another one once the table is altered; None without columns."""
+    is_insertable: bool
+    changes_rows: bool
+    """By a trigger, before it looks whether they keep its constraints."""
     rights: list[str] | None
     """Of SELECT, INSERT and UPDATE, those that the user has on a column of it at least."""
     may_delete: bool
@@ -90,8 +93,12 @@ class Place(_Model):
 class LedgerRow(_Model):
     """What the database knows of a stream."""
 
+    id: str
+    """Tells it from a row that was there before somebody deleted it."""
+    token: str | None
+    """Of the driver that has taken it over last."""
     run: int
-    """Of the driver that writes for it."""
+    """Of that driver; a later one has a larger number."""
     batch: int
     """The newest one; -1 before the first."""
 
@@ -132,9 +139,18 @@ class DatabaseAdmin:
         told = self._java.ledger(schema, stream)
         return None if told is None else LedgerRow.model_validate_json(told)
 
-    def take_over(self, schema: str, stream: str, before: int, following: int) -> bool:
-        """Makes no run but `following` write any more, if the run before it is still this one."""
-        return bool(self._java.takeOver(schema, stream, before, following))
+    def newest_written(self, stream: str) -> int:
+        """The newest batch that this process has written for the stream; -1: none."""
+        return int(self._java.newestWritten(stream))
+
+    def take_over(self, schema: str, stream: str, row: LedgerRow, token: str) -> bool:
+        """Makes no run but the row's write any more; False if another driver was faster.
+
+        `row` is the next one, still with the token of the one before.
+        """
+        before = row.token or ""
+        taken = self._java.takeOver(schema, stream, row.id, before, token, row.run)
+        return bool(taken)
 
     def close(self) -> None:
         self._java.close()

@@ -7,9 +7,11 @@ runs again is not written again. Each start is a run of its own, and fences the 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
+import uuid
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +28,8 @@ from penstock.driver.failures import (
     Failure,
     refuse_older_copy,
 )
-from penstock.driver.jdbc.admin import DatabaseAdmin, Place, Table, database
+from penstock.driver.jdbc.admin import DatabaseAdmin, LedgerRow, Place, Table, database
+from penstock.driver.jdbc.ledger_note import LedgerNote
 from penstock.driver.jdbc.table_columns import (
     DELETED,
     WrittenRows,
@@ -68,23 +71,18 @@ class SinkTable:
         """The table; raises DriverError if it is missing or the user lacks a right."""
         return self._ask(lambda admin: _checked(admin, self._sink)[0])
 
-    @property
-    def ledger_place(self) -> str:
-        """Where the ledger is. Options of the URL, which may be edited, do not matter."""
-        return f"{self._sink.url.partition('?')[0]} {self._sink.ledger_schema}"
-
     def take_over(
         self,
         stream: str,
         planned: Callable[[], int | None],
-        noted: int | None,
-        note: Callable[[int], None],
+        noted: Mapping[str, LedgerNote],
+        note: Callable[[str, LedgerNote], None],
     ) -> OwnTable:
         """Makes this run the only one that writes for the stream.
 
-        `planned`: the newest batch of the checkpoint. `noted`: the run that the checkpoint knows,
-        which `note` replaces before the database does. Raises as `check`, and if the checkpoint is
-        not the one with which the table was written last, or the table has lost batches.
+        `planned`: the newest batch of the checkpoint. `noted`: what the checkpoint knows of rows of
+        ledgers, by their ids, which `note` replaces before the database does. Raises as `check`,
+        and if the table was written with another copy of the checkpoint, or has lost batches.
         """
 
         def take(admin: DatabaseAdmin) -> OwnTable:
@@ -93,17 +91,23 @@ class SinkTable:
             known = admin.ledger(place.schema_, stream)
             if known is not None:
                 refuse_older_copy(known.batch, planned())
-                if noted is not None:
-                    _refuse_other_run(known.run, noted)
-            before = known.run if known else 0
-            run = max(before, noted or 0) + 1
-            note(run)
-            if not admin.take_over(place.schema_, stream, before, run):
+            row = known or LedgerRow(id=_new_token(), token=None, run=int(time.time()), batch=-1)
+            written = admin.newest_written(stream) if row.id in noted else -1
+            before = noted.get(row.id, LedgerNote())
+            before = replace(before, batch=max(before.batch, written))
+            if known is not None and noted:
+                if before.batch > known.batch:
+                    note(row.id, before)  # also for the next process
+                _refuse_other_row(known, before)
+            token, following = _new_token(), row.model_copy(update={"run": row.run + 1})
+            batch = max(before.batch, row.batch)
+            note(row.id, LedgerNote(row.token, token, batch))
+            if not admin.take_over(place.schema_, stream, following, token):
                 raise _other_copy()
             after = admin.ledger(place.schema_, stream)
             newest = None if after is None else after.batch
             refuse_older_copy(newest, planned())
-            return OwnTable(table, stream, place.schema_, run, newest)
+            return OwnTable(table, stream, place.schema_, following.run, newest)
 
         return self._ask(take)
 
@@ -124,7 +128,7 @@ class SinkTable:
             "deleted": DELETED if rows.deletes else None,
             "latest": rows.latest and asdict(rows.latest),
             "constraints": rows.constraints,
-            "shape": own.table.shape,
+            "shape": own.table.shape or "",
             "schema": own.schema,
             "stream": own.stream,
             "run": own.run,
@@ -162,18 +166,22 @@ def _checked(admin: DatabaseAdmin, sink: JdbcSink) -> tuple[Table, Place]:
     return table, place
 
 
-def _refuse_other_run(run: int, noted: int) -> None:
-    """Raises unless the database has the run that the checkpoint knows, or the one before it: a
-    driver may end after it has noted a run and before it has taken over.
+def _refuse_other_row(row: LedgerRow, noted: LedgerNote) -> None:
+    """Raises if the row is older than the checkpoint, or was taken over by a driver with another
+    copy. This one's own may have ended after it has noted a token, before or after it took over.
     """
-    if run > noted:
-        raise _other_copy()
-    if run < noted - 1:
+    if row.batch < noted.batch:
         message = (
-            "The ledger of the database is older than this checkpoint. "
+            f"The table had batch {noted.batch} of this stream, and has those up to {row.batch}. "
             f"{REMEDIES[DATABASE_IS_OLDER].action}"
         )
         raise DriverError(Failure(DATABASE_IS_OLDER, message, permanent=True, recoverable=True))
+    if row.token not in (noted.token, noted.pending):
+        raise _other_copy()
+
+
+def _new_token() -> str:
+    return uuid.uuid4().hex
 
 
 def _other_copy() -> DriverError:

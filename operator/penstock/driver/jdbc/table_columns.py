@@ -116,6 +116,8 @@ def find_problems(
         ]
     if table.kind not in _KINDS:
         return [f"{table.table} is no table"]
+    if not table.is_insertable:
+        return [f"{table.table} is a view that takes no rows"]
     problems = [*_key_problems(sink, table)]
     by_target: dict[str, str] = {}
     for column in columns:
@@ -145,6 +147,7 @@ def find_problems(
         f"the table's column {it.name} takes no null and has no default: select it"
         for it in table.columns or ()
         if it.not_null and not it.has_default and not it.is_generated and it.name not in by_target
+        if not table.changes_rows
     ]
     if sink.latest_by is not None:
         problems += _latest_problems(sink.latest_by, columns, table)
@@ -154,9 +157,11 @@ def find_problems(
 def written_rows(columns: Sequence[Column], sink: JdbcSink, table: Table) -> WrittenRows:
     """How rows without such a problem are written."""
     found = [(str(it.name), _find(str(it.name), table)) for it in columns if it.name != DELETED]
-    deletes = sink.delete_when is not None  # of a row that deletes, only the keys are needed
+    deletes = sink.delete_when is not None
+    # Of a row that deletes, only the keys are needed; and a trigger may fill in or correct others.
+    is_checked_later = deletes or table.changes_rows
     written = tuple(
-        WrittenColumn(name, it.quoted, _staged_type(it, deletes=deletes))
+        WrittenColumn(name, it.quoted, _staged_type(it, is_checked_later=is_checked_later))
         for name, it in found
         if it is not None
     )
@@ -165,17 +170,19 @@ def written_rows(columns: Sequence[Column], sink: JdbcSink, table: Table) -> Wri
     if sink.latest_by is not None:
         (row,) = [it for it in columns if str(it.name).lower() == sink.latest_by.lower()]
         of, own = _find(str(row.name), table), _type_of_latest(str(row.type))
-        of_type = own if of is None else _staged_type(of, deletes=True)
+        of_type = own if of is None else _staged_type(of, is_checked_later=True)
         assert of_type is not None
         latest = WrittenColumn(str(row.name), of.quoted if of else None, of_type)
-    constraints = () if deletes else _constraints({it.name for _, it in found if it}, table)
+    constraints = (
+        () if is_checked_later else _constraints({it.name for _, it in found if it}, table)
+    )
     return WrittenRows(table.table, written, keys, deletes, latest, constraints)
 
 
-def _staged_type(column: TableColumn, *, deletes: bool) -> str:
-    """Of a domain that takes no null the type behind it, where a row may only have the keys."""
+def _staged_type(column: TableColumn, *, is_checked_later: bool) -> str:
+    """Of a domain, which may take no null, the type behind it, where only the merge checks rows."""
     collated = f" COLLATE {column.collation}" if column.collation is not None else ""
-    if deletes:
+    if is_checked_later:
         return f"{column.plain}{collated}"
     return f"{column.type}{collated}{' NOT NULL' if column.not_null else ''}"
 

@@ -156,8 +156,6 @@ class Preparation:
         repair = folder.repair(spec)
         if not spec.sink.exactly_once:
             folder.forget_whole_batches()  # another batch may have such a number from now on
-        if spec.sink.jdbc is None:
-            folder.forget_ledger()
         if repair.first_start and self._api is not None:
             status = self._api.stream(metadata.name).status
             known = generations.known_commit(status, spec.checkpoint.generation)
@@ -199,13 +197,13 @@ class Preparation:
 
     def _own_table(self, table: SinkTable) -> OwnTable:
         """The table, which no earlier driver of this checkpoint writes any more."""
-        folder, metadata, place = self._checkpoint, self._stream.metadata, table.ledger_place
+        folder, metadata = self._checkpoint, self._stream.metadata
         ledger = folder.ledger()
         return table.take_over(
             f"penstock/{metadata.namespace}/{metadata.name}/{ledger.checkpoint}",
             folder.progress.planned_epoch,
-            ledger.runs.get(place),
-            lambda run: folder.note_run(place, run),
+            ledger.rows,
+            folder.note_row,
         )
 
     def plan_query(

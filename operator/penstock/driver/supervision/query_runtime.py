@@ -405,7 +405,9 @@ class QueryRuntime:
                 plan.batch_tasks,
                 plan.partitions,
             )
-        if self._table is not None and prepared.table is not None and plan.rows is not None:
+        if self._table is None:
+            self._checkpoint.forget_ledger()
+        elif prepared.table is not None and plan.rows is not None:
             told = self._table.options(prepared.table, plan.rows)
         self._query = query.start(
             plan.frame,

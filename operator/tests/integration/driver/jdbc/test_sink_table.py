@@ -361,13 +361,13 @@ def test_another_user_goes_on(flow: Flow) -> None:
     flow.tables.run("CREATE TABLE a (n integer)")
     flow.topics.send(flow.source, range(10))
     flow.run(_SQL, "a")
-    name, other = flow.tables.name, f"{flow.tables.name}b"
-    flow.tables.server.rows(f"CREATE ROLE {other} LOGIN PASSWORD '{name}'")
+    name, other = flow.tables.name, f"{flow.tables.name}.B"
+    flow.tables.server.rows(f"CREATE ROLE \"{other}\" LOGIN PASSWORD '{name}'")
     for grant in (
         f"USAGE, CREATE ON SCHEMA {name}", f"INSERT ON {name}.a",
         f"SELECT, INSERT, UPDATE ON {name}.ledger",
     ):  # fmt: skip
-        flow.tables.run(f"GRANT {grant} TO {other}")
+        flow.tables.run(f'GRANT {grant} TO "{other}"')
     flow.topics.send(flow.source, range(10, 20))
     spec = flow.stream(_SQL, "a")
     (flow.folder / "secrets" / name / "username").write_text(other)
@@ -384,7 +384,8 @@ def test_a_table_that_another_role_has_prepared_gets_no_row(flow: Flow) -> None:
     flow.run(_SQL, "a")
     ((staged,),) = flow.tables.run("SELECT relname FROM pg_class WHERE relname LIKE 'penstock\\_%'"
         f" AND relkind = 'r' AND relnamespace = '{name}'::regnamespace")  # fmt: skip
-    trap = f"{staged.rsplit('_', 1)[0]}_2"
+    before, run = staged.rsplit("_", 1)
+    trap = f"{before}_{int(run) + 1}"
     server.rows(
         f"CREATE TABLE {name}.{trap} (penstock_task bigint, penstock_row bigint, n integer)"
     )
@@ -394,6 +395,46 @@ def test_a_table_that_another_role_has_prepared_gets_no_row(flow: Flow) -> None:
         driver.wait_failure("DatabaseNotAvailable")
         driver.wait("by the next run", lambda report: report.state is QueryState.COMPLETED)
     assert flow.tables.run("SELECT count(*), count(DISTINCT n) FROM a") == [(20, 20)]
+
+
+@pytest.mark.proves("guarantees.md#exactly-once-into-a-table")
+def test_a_take_over_that_fails_again_and_again_is_tried_again(flow: Flow) -> None:
+    """Somebody holds a lock on the stream's row of the ledger."""
+    flow.tables.run("CREATE TABLE a (n integer)")
+    flow.topics.send(flow.source, range(10))
+    flow.run(_SQL, "a")
+    flow.topics.send(flow.source, range(10, 20))
+    with flow.tables.server.connect() as other:
+        other.autocommit = False
+        other.execute(f"SELECT * FROM {flow.tables.name}.ledger FOR UPDATE".encode())
+        with flow.driver(flow.stream(_SQL, "a")) as driver:
+            driver.wait_failure("DatabaseNotAvailable")
+            time.sleep(14)  # two more attempts, of five seconds each
+            other.commit()
+            driver.wait("written", lambda report: report.state is QueryState.COMPLETED)
+    assert flow.tables.run("SELECT count(*), count(DISTINCT n) FROM a") == [(20, 20)]
+
+
+@pytest.mark.proves("guarantees.md#exactly-once-into-a-table")
+def test_another_name_of_the_server_and_back(flow: Flow) -> None:
+    flow.tables.run("CREATE TABLE a (n integer)")
+    url = flow.tables.server.url
+    for number, at in enumerate((url, url.replace("127.0.0.1", "localhost"), url)):
+        flow.topics.send(flow.source, range(number * 10, number * 10 + 10))
+        flow.run(_SQL, "a", url=at)
+    assert flow.tables.run("SELECT count(*), count(DISTINCT n) FROM a") == [(30, 30)]
+
+
+def test_a_trigger_fills_in_what_the_table_asks_for(flow: Flow) -> None:
+    flow.tables.run("CREATE TABLE a (n integer, id text NOT NULL, c text CHECK (c = lower(c)))")
+    flow.tables.run(
+        "CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN NEW.id := 'x' || NEW.n; NEW.c := lower(NEW.c); RETURN NEW; END $$"
+    )
+    flow.tables.run("CREATE TRIGGER f BEFORE INSERT ON a FOR EACH ROW EXECUTE FUNCTION fill()")
+    flow.topics.send(flow.source, range(2))
+    flow.run(f"SELECT {_N} AS n, 'C' AS c FROM source", "a")
+    assert flow.tables.run("SELECT * FROM a ORDER BY n") == [(0, "x0", "c"), (1, "x1", "c")]
 
 
 @pytest.mark.proves("guarantees.md#exactly-once-into-a-table")
@@ -432,15 +473,21 @@ def test_a_type_that_somebody_narrows_rounds_nothing(flow: Flow) -> None:
 
 @pytest.mark.proves("guarantees.md#exactly-once-into-a-table")
 @pytest.mark.parametrize(
-    "column", ["varchar(2)", "text CHECK (length(c) < 3)", "text NOT NULL CHECK (c <> '777')"]
+    ("column", "value"),
+    [
+        ("varchar(2)", "CAST(value AS STRING)"),
+        ("text CHECK (length(c) < 3)", "CAST(value AS STRING)"),
+        ("text NOT NULL", "nullif(CAST(value AS STRING), '777')"),
+        ("jsonb", "replace(CAST(value AS STRING), '777', '{')"),
+    ],
 )
-def test_a_record_that_the_table_refuses_is_set_aside(column: str, flow: Flow) -> None:
+def test_a_record_that_the_table_refuses_is_set_aside(column: str, value: str, flow: Flow) -> None:
     """Among others of its batch, and by its position."""
     flow.tables.run(f"CREATE TABLE a (c {column})")
     letters = flow.topics.make()
     for number in (*range(10), 777, *range(10, 20)):
         flow.topics.send(flow.source, range(number, number + 1), 1)
-    sql = "SELECT CAST(value AS STRING) AS c FROM source"
+    sql = f"SELECT {value} AS c FROM source"
     spec = flow.stream(sql, "a").model_dump(by_alias=True, exclude_unset=True)["spec"]
     spec["source"]["kafka"] |= {"deadLetters": {"topic": letters}}
     with flow.driver(stream(**spec)) as driver:

@@ -70,7 +70,7 @@ public record Database(
   /** Without the line break that an editor leaves at the end. */
   private static String content(String file) {
     try {
-      return Files.readString(Path.of(file)).stripTrailing();
+      return Files.readString(Path.of(file)).replaceFirst("[\\r\\n]+$", "");
     } catch (IOException missing) {
       throw new DatabaseException("28000", "The Secret's file " + file + " cannot be read.");
     }

@@ -27,6 +27,10 @@ public final class DatabaseAdmin implements AutoCloseable {
           SELECT FROM pg_partition_tree(c.oid) AS leaf JOIN pg_class p ON p.oid = leaf.relid
           WHERE p.relkind = 'f') THEN 'f' ELSE c.relkind::text END,
         'shape', (SHAPE_OF),
+        'isInsertable', (pg_relation_is_updatable(c.oid::regclass, true) & 8) = 8,
+        'changesRows', EXISTS (
+          SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal
+            AND g.tgenabled <> 'D' AND (g.tgtype & 7) = 7),
         'rights', (
           SELECT json_agg(privilege) FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS privilege
           WHERE has_any_column_privilege(c.oid, privilege)),
@@ -113,56 +117,70 @@ public final class DatabaseAdmin implements AutoCloseable {
     return one(PLACE, schema);
   }
 
-  /** Run and newest batch of a stream, -1 before the first; null: the database does not know it. */
+  /** The row of a stream; null: the database does not know it. */
   public String ledger(String schema, String stream) {
     String ledger = Target.ledger(schema);
     if (one("SELECT to_regclass(?)::text", ledger) == null) {
       return null;
     }
-    String asked = "SELECT json_build_object('run', run, 'batch', batch)::text FROM ";
+    String asked =
+        "SELECT json_build_object('id', id, 'token', token, 'run', run, 'batch', batch)::text FROM ";
     return one(asked + ledger + " WHERE stream = ?", stream);
   }
 
+  /** The newest batch that this process has written for the stream; -1: none. */
+  public long newestWritten(String stream) {
+    return Ledger.newestWritten(stream);
+  }
+
   /**
-   * From now on only the next run writes: sessions of earlier ones are ended, and what they have
-   * staged is dropped. False if the run before is not the given one any more, 0 for none.
+   * From now on only the run writes that is returned: sessions of earlier ones are ended, and what
+   * they have staged is dropped. 0 if the row has not the token any more with which it was read.
+   *
+   * @param id of the row, if it is a new one
+   * @param before the row's token, empty for a new one
+   * @param token the next one
+   * @param next the run if the row is as it was read
    */
-  public boolean takeOver(String schema, String stream, long before, long next) {
+  public long takeOver(
+      String schema, String stream, String id, String before, String token, long next) {
     if (one("SELECT to_regnamespace(?)::text", schema) == null) {
       create("CREATE SCHEMA " + schema);
     }
     create(
         "CREATE TABLE IF NOT EXISTS " + Target.ledger(schema)
-            + " (stream text PRIMARY KEY, run bigint NOT NULL, batch bigint NOT NULL,"
+            + " (stream text PRIMARY KEY, id text NOT NULL, token text NOT NULL,"
+            + " run bigint NOT NULL, batch bigint NOT NULL,"
             + " rows bigint, hash bigint, written_at timestamptz)");
     endSessions(stream, next); // one may be frozen, with the row locked
-    boolean isTaken = take(schema, stream, before, next);
+    boolean isTaken = take(schema, List.of(stream, id, token, before), next);
     if (isTaken) {
       endSessions(stream, next); // that have begun in between
       dropStaging(schema, stream, next);
     }
-    return isTaken;
+    return isTaken ? next : 0;
   }
 
-  private boolean take(String schema, String stream, long before, long next) {
+  private boolean take(String schema, List<String> texts, long next) {
     String taken =
-        "INSERT INTO " + Target.ledger(schema) + " AS l (stream, run, batch) VALUES (?, ?, -1)"
-            + " ON CONFLICT (stream) DO UPDATE SET run = excluded.run WHERE l.run = ?";
+        "INSERT INTO " + Target.ledger(schema) + " AS l (stream, id, token, run, batch)"
+            + " VALUES (?, ?, ?, " + next + ", -1) ON CONFLICT (stream)"
+            + " DO UPDATE SET run = excluded.run, token = excluded.token WHERE l.token = ?";
     try {
       connection.setAutoCommit(false);
       try (Statement bound = connection.createStatement();
           PreparedStatement statement = connection.prepareStatement(taken)) {
         bound.execute("SET LOCAL lock_timeout = '5s'");
-        statement.setString(1, stream);
-        statement.setLong(2, next);
-        statement.setLong(3, before);
+        for (int i = 0; i < texts.size(); i++) {
+          statement.setString(i + 1, texts.get(i));
+        }
         int rows = statement.executeUpdate();
         connection.commit();
+        connection.setAutoCommit(true);
         return rows == 1;
-      } finally {
-        connection.setAutoCommit(true); // commits, or rolls back what has failed
       }
     } catch (SQLException refused) {
+      close(); // with what is open
       throw DatabaseException.of(refused);
     }
   }

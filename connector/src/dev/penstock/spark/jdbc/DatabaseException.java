@@ -23,9 +23,13 @@ public final class DatabaseException extends RuntimeException implements FailedR
   private static final Set<String> QUOTED =
       Set.of("08", "25", "28", "3D", "3F", "40", "42", "53", "55", "57", "58");
   private static final String UNKNOWN = "XX000";
-  /** Of the context of a COPY: the value may follow, after a colon. */
+  /**
+   * How the context of a COPY begins: the value may follow, after a colon. Nothing later in it
+   * counts, which may be of a value.
+   */
   private static final Pattern COPIED =
-      Pattern.compile("COPY [^,]+, line (\\d+)(?:, column (\\w+))?(?:[:\\s].*)?", Pattern.DOTALL);
+      Pattern.compile(
+          "(?:JSON data, line \\d+: [^\n]*\n)?COPY [^,]+, line (\\d+)(?:, column ([^:\n]+))?");
 
   private final String sqlState;
 
@@ -63,10 +67,10 @@ public final class DatabaseException extends RuntimeException implements FailedR
     String state = error.getSQLState() == null ? UNKNOWN : error.getSQLState();
     ServerErrorMessage told =
         error instanceof PSQLException of ? of.getServerErrorMessage() : null;
-    List<String> where = told == null ? List.of() : places(told);
     // What comes from within a function may be of a row, under any SQLSTATE.
     boolean isOwn =
         told == null || (told.getWhere() == null && told.getInternalQuery() == null);
+    List<String> where = isOwn || copied(told) != null ? places(told) : List.of();
     boolean isQuoted = isOwn && QUOTED.contains(state.substring(0, 2));
     String message = told == null ? error.getMessage() : told.getMessage();
     String what = isQuoted ? ": " + firstLine(message) : "";
@@ -78,6 +82,9 @@ public final class DatabaseException extends RuntimeException implements FailedR
 
   private static List<String> places(ServerErrorMessage told) {
     List<String> found = new ArrayList<>();
+    if (told == null) {
+      return found;
+    }
     if (told.getTable() != null && !told.getTable().startsWith(Target.STAGING)) {
       add(found, "table", told.getTable());
     }

@@ -9,7 +9,6 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.List;
-import org.postgresql.PGConnection;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -20,20 +19,18 @@ import org.slf4j.LoggerFactory;
 public final class Ledger {
   private static final Logger LOG = LoggerFactory.getLogger(Ledger.class);
   private static final int TRIES = 5;
-  private static final long IDLE_NANOS = 30_000_000_000L;
   private static final long PAUSE_MS = 200;
   /** Up to here rows are deleted from the staging table, which autovacuum cleans. */
   private static final long DELETED_ROWS = 10_000;
   /** That of the driver, kept from batch to batch. Null before the first one, and after an error. */
   private static Session session;
-  private static long usedAt;
   private static String prepared;
   /** How many rows the staging table may still hold, alive or dead. */
   private static long staged;
   /** The newest batch that was written, and for which stream. */
-  private static long written = -1;
+  private static volatile long written = -1;
 
-  private static String writtenFor;
+  private static volatile String writtenFor;
 
   private Ledger() {}
 
@@ -43,7 +40,7 @@ public final class Ledger {
   }
 
   /** The newest batch that this process has written for a stream; -1: none. */
-  static synchronized long newestWritten(String stream) {
+  static long newestWritten(String stream) {
     return stream.equals(writtenFor) ? written : -1;
   }
 
@@ -65,6 +62,7 @@ public final class Ledger {
         });
     prepared = target.staging();
     staged = 0;
+    written = -1;
   }
 
   /** Brings a batch into the table, unless it is there: so it can be repeated after any error. */
@@ -87,7 +85,6 @@ public final class Ledger {
     again(
         database,
         connection -> {
-          watch.follow(connection.unwrap(PGConnection.class).getBackendPID());
           try (Statement statement = connection.createStatement()) {
             // A driver that freezes in here does not block the one that takes its place.
             statement.execute(
@@ -95,7 +92,7 @@ public final class Ledger {
                     + " SET LOCAL lock_timeout = '60s'; SET LOCAL synchronous_commit = on");
           }
           Array counted = connection.createArrayOf("bigint", tasks);
-          if (isDue(connection, target, batch, rows, hash)) {
+          if (isDue(connection, target, batch, rows, hash, watch)) {
             require(connection, target, counted, rows);
             for (String each : target.merge()) {
               update(connection, each, counted);
@@ -115,16 +112,19 @@ public final class Ledger {
 
   /** Whether the batch is not there yet; throws if another driver has taken over. */
   private static boolean isDue(
-      Connection connection, Target target, long batch, long rows, long hash)
+      Connection connection, Target target, long batch, long rows, long hash, MergeWatch watch)
       throws SQLException {
+    // Not the driver's own answer, which is that of a pooler in between.
     String asked =
-        "SELECT run, batch, rows, hash FROM " + target.ledger() + " WHERE stream = ? FOR UPDATE";
+        "SELECT run, batch, rows, hash, pg_backend_pid() FROM " + target.ledger()
+            + " WHERE stream = ? FOR UPDATE";
     try (PreparedStatement statement = connection.prepareStatement(asked)) {
       statement.setString(1, target.stream());
       ResultSet found = statement.executeQuery();
       if (!found.next() || found.getLong(1) != target.run()) {
         throw new FencedException();
       }
+      watch.follow(found.getInt(5));
       long newest = found.getLong(2);
       if (newest == batch) {
         String before = note(found.getLong(3), found.getLong(4));
@@ -227,7 +227,6 @@ public final class Ledger {
     for (int left = TRIES; ; left--) {
       try {
         work.with(connection(database));
-        usedAt = System.nanoTime();
         return;
       } catch (SQLException refused) {
         giveUpUnless(left > 0, DatabaseException.of(refused));
@@ -249,10 +248,9 @@ public final class Ledger {
     LOG.info("The database is asked again: {}", error.getMessage());
   }
 
-  /** A network may have forgotten a session that was idle for long. */
+  /** A server or a network may have forgotten the one before. */
   private static Connection connection(Database database) throws SQLException {
-    boolean isOld = System.nanoTime() - usedAt > IDLE_NANOS;
-    if (session != null && isOld && !session.isAlive()) {
+    if (session != null && !session.isAlive()) {
       session = null;
     }
     if (session == null) {

@@ -17,7 +17,7 @@ final class MergeWatch implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(MergeWatch.class);
   private static final Timer TIMER = new Timer("penstock-merges", true);
   private static final AtomicLong SIGNS = new AtomicLong();
-  private static final long LOOK_MS = 15_000;
+  private static final long LOOK_MS = 10_000;
   private static final int ANSWER_SECONDS = 10;
 
   private final Database database;
@@ -51,13 +51,16 @@ final class MergeWatch implements AutoCloseable {
       if (isAtWork()) {
         SIGNS.incrementAndGet();
       }
-    } catch (DatabaseException | SQLException unknown) {
+    } catch (RuntimeException | SQLException unknown) {
       LOG.info("Whether the merge goes on is not known: {}", unknown.getClass().getSimpleName());
     }
   }
 
   private boolean isAtWork() throws SQLException {
-    String asked = "SELECT FROM pg_stat_activity WHERE pid = ? AND state = 'active'";
+    // One that waits for a standby has done its work.
+    String asked =
+        "SELECT FROM pg_stat_activity WHERE pid = ? AND state = 'active'"
+            + " AND wait_event IS DISTINCT FROM 'SyncRep'";
     try (Connection beside = database.connect(ANSWER_SECONDS);
         PreparedStatement statement = beside.prepareStatement(asked)) {
       statement.setInt(1, backend);

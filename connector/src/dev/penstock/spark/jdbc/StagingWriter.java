@@ -78,8 +78,12 @@ final class StagingWriter implements DataWriter<InternalRow> {
 
   /** The next run drops the table that the rows of this one are copied to. */
   private RuntimeException refusal(SQLException refused) {
-    boolean isDropped = copy == null && NO_TABLE.equals(refused.getSQLState());
+    boolean isDropped = !isCopying() && NO_TABLE.equals(refused.getSQLState());
     return isDropped ? new FencedException() : DatabaseException.of(refused, read);
+  }
+
+  private boolean isCopying() {
+    return copy != null && copy.isActive();
   }
 
   private void begin() throws SQLException {

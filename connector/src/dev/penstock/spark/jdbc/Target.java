@@ -119,12 +119,14 @@ public record Target(
 
   /** Null if another role, or nobody, has made the staging table. */
   static final String OWN_STAGING =
-      "SELECT oid FROM pg_class WHERE oid = to_regclass(?) AND relowner = current_user::regrole";
+      "SELECT oid FROM pg_class WHERE oid = to_regclass(?)"
+          + " AND pg_get_userbyid(relowner) = current_user";
 
   /** Which columns a table has: another text once somebody has altered it, or made it anew. */
   static final String SHAPE =
-      "SELECT md5(string_agg(concat_ws(' ', attrelid, attname, atttypid, atttypmod, attnotnull),"
-          + " ',' ORDER BY attnum)) FROM pg_attribute"
+      "SELECT sha256(convert_to(string_agg("
+          + "concat_ws(' ', attrelid, attname, atttypid, atttypmod, attnotnull, attcollation),"
+          + " ',' ORDER BY attnum), 'UTF8'))::text FROM pg_attribute"
           + " WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped";
 
   /** How many rows of the batch are staged. */

@@ -38,6 +38,16 @@ class DatabaseExceptionTest {
                 "tpenstock_a_1", "npositive", "WCOPY penstock_a_1, line 7: \"1\tsecret\""),
             "SQLSTATE 23514 (constraint positive)"),
         Arguments.of(
+            error(
+                "SERROR", "C22P02", "Minvalid input syntax for type json", "DToken secret",
+                "WJSON data, line 1: secret\nCOPY penstock_a_1, line 7, column Große J: \"secret\""),
+            "SQLSTATE 22P02 (column Große J)"),
+        Arguments.of(
+            error(
+                "SERROR", "C23505", "Msecret", "csecret", "nsecret",
+                "WPL/pgSQL function refuse() line 1 at RAISE"),
+            "SQLSTATE 23505"),
+        Arguments.of(
             error("SERROR", "CP0001", "Mthe trigger says secret"), "SQLSTATE P0001"),
         Arguments.of(
             error("SERROR", "C42501", "Mpermission denied for table orders"),

@@ -700,13 +700,12 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "ReplayDiffers",
-        "Warning: with delivery ExactlyOnce and state, a batch ran again and made other rows than "
-        "those that it has written before. The sink keeps those before, and the state may be that "
-        "of the others.",
+        "Warning: a batch that was written exactly once ran again, and made other rows than those "
+        "that it had written. The sink keeps those, and a query's state may be that of the others.",
         "If the query was edited while the batch was unfinished, that is why. Otherwise look for "
         "what depends on the order of records, on the time or on something outside: functions of "
         "your own, dropDuplicates with other columns, sums of DOUBLE. To compare, begin another "
-        "checkpoint.generation with another topic.",
+        "checkpoint.generation with another topic or table.",
         EDIT,
     ),
     Remedy(

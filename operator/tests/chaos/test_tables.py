@@ -107,7 +107,9 @@ def test_a_driver_is_killed_with_a_batch_in_the_table(
     assert numbers(tables) == Counter(range(sent[0]))
 
 
-@pytest.mark.proves(2, "guarantees.md#exactly-once-into-a-table")
+@pytest.mark.proves(
+    2, "guarantees.md#exactly-once-into-a-table", "failures.md#the-database-is-away"
+)
 def test_counts_are_right_whatever_is_killed(
     tables: Tables, topics: Topics, class_path: str, tmp_path: Path, record_figure: RecordFigure
 ) -> None:

@@ -259,7 +259,10 @@ def test_a_trigger_that_quotes_the_row_is_not_quoted(action: str, reason: str, f
     assert "card" not in failure.message
 
 
-@pytest.mark.proves("guarantees.md#exactly-once-into-a-table")
+@pytest.mark.proves(
+    "guarantees.md#exactly-once-into-a-table",
+    "failures.md#somebody-alters-the-table",
+)
 def test_goes_on_when_somebody_has_altered_the_table_and_it_fits_again(flow: Flow) -> None:
     flow.tables.run("CREATE TABLE a (n integer, kind text)")
     sql = f"SELECT {_N} AS n, 'x' AS kind FROM source"
@@ -471,7 +474,9 @@ def test_a_type_that_somebody_narrows_rounds_nothing(flow: Flow) -> None:
     ]
 
 
-@pytest.mark.proves("guarantees.md#exactly-once-into-a-table")
+@pytest.mark.proves(
+    "guarantees.md#exactly-once-into-a-table", "failures.md#the-table-refuses-a-row"
+)
 @pytest.mark.parametrize(
     ("column", "value"),
     [
@@ -496,7 +501,10 @@ def test_a_record_that_the_table_refuses_is_set_aside(column: str, value: str, f
     assert {int(c) for (c,) in flow.tables.run("SELECT c FROM a")} == set(range(20))
 
 
-@pytest.mark.proves("guarantees.md#exactly-once-into-a-table")
+@pytest.mark.proves(
+    "guarantees.md#exactly-once-into-a-table",
+    "failures.md#the-table-is-written-with-another-copy-of-the-checkpoint",
+)
 def test_an_older_copy_of_the_checkpoint_is_refused(flow: Flow) -> None:
     flow.tables.run("CREATE TABLE a (n integer)")
     checkpoint, copy = flow.folder / "checkpoint", flow.folder / "copy"

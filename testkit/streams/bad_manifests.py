@@ -443,11 +443,14 @@ RING_1 = (
         "sink.kafka.delivery ExactlyOnce needs source.kafka: a transaction holds the offsets",
     ),
     # Tables
+    Bad(
+        {"sink": {"jdbc": {**TABLE, "url": "jdbc:oracle:thin:@db:1521/shop"}}, "trigger": BATCH},
+        "spec.sink.jdbc.url", "takes the URL of a PostgreSQL database: write for example",
+        ring1="should match",
+    ),
     *(
         Bad({"sink": {"jdbc": {**TABLE, **sink}}, "trigger": BATCH, **more}, at, says)
         for sink, more, at, says in (
-            ({"url": "jdbc:oracle:thin:@db:1521/shop"}, {}, "spec.sink.jdbc.url",
-             "takes the URL of a PostgreSQL database: write for example"),
             ({"url": "jdbc:postgresql://me:secret@db/shop"}, {}, "spec.sink.jdbc",
              "url cannot hold a login in plain text: put it into a Secret"),
             ({"url": "jdbc:postgresql://db/shop?ssl=true&Password=x"}, {}, "spec.sink.jdbc",

@@ -180,14 +180,18 @@ def test_a_frozen_driver_wakes_up_beside_its_successor(
     assert numbers(tables) == Counter(range(sent[0]))
 
 
-def _sleeping(tables: Tables, seconds: int) -> None:
-    """Makes each statement that inserts into the table take so long."""
+def into_slow_table(
+    tables: Tables, folder: Path, topics: Topics, source: str, seconds: int
+) -> ContinuousStream:
+    """A stream of a hundred numbers into a table where each merge takes so long."""
     tables.run("CREATE TABLE numbers (n integer NOT NULL, part integer)")
     tables.run(
         "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS "
         f"$$ BEGIN PERFORM pg_sleep({seconds}); RETURN NULL; END $$"
     )
     tables.run("CREATE TRIGGER slow BEFORE INSERT ON numbers EXECUTE FUNCTION wait()")
+    topics.send(source, range(100))
+    return into(tables, folder, topics, source, _NUMBERS, "numbers")
 
 
 @pytest.mark.proves(2, "guarantees.md#exactly-once-into-a-table")
@@ -196,9 +200,7 @@ def test_a_merge_of_minutes_is_not_taken_for_a_stuck_query(
     tables: Tables, topics: Topics, class_path: str, tmp_path: Path
 ) -> None:
     source = topics.make(4)
-    _sleeping(tables, 130)
-    topics.send(source, range(100))
-    flow = into(tables, tmp_path, topics, source, _NUMBERS, "numbers")
+    flow = into_slow_table(tables, tmp_path, topics, source, 130)
     checkpoint = folder_at(tmp_path / "checkpoint")
     with driver(flow, tmp_path, class_path) as process:
         wait_for("committed", lambda: committed(checkpoint, source) == 100, 300)
@@ -214,9 +216,7 @@ def test_a_server_that_falls_silent_in_a_merge_is_noticed(
 ) -> None:
     """Its connections stay open, and nothing comes."""
     source = topics.make(4)
-    _sleeping(tables, 20)
-    topics.send(source, range(100))
-    flow = into(tables, tmp_path, topics, source, _NUMBERS, "numbers")
+    flow = into_slow_table(tables, tmp_path, topics, source, 20)
     merges = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'INSERT INTO%' AND state = 'active'"
     with driver(flow, tmp_path, class_path) as process:
         wait_for("a merge", lambda: tables.server.rows(merges) != [])

@@ -54,11 +54,12 @@ def check_for_data_loss(
         return losses, data_loss.offsets_after_loss(named, losses, now)
 
     losses, offsets = read_on(reached)
-    elsewhere = {n: read_on(it)[1] for n, it in reads.items()} != reads
-    late = data_loss.is_new_and_begins_late(offsets, now)
-    held = _is_held(folder.planned_ends(), reads, now)
-    if in_table is not None and (losses or elsewhere or late or held):
-        return check_for_data_loss(spec, folder, source, repair, in_table)
+    if in_table is not None:
+        late = data_loss.is_new_and_begins_late(offsets, now)
+        elsewhere = {n: read_on(it)[1] for n, it in reads.items()} != reads
+        held = _is_held(folder.planned_ends(), reads, now)
+        if losses or elsewhere or late or held:
+            return check_for_data_loss(spec, folder, source, repair, in_table)
     if losses and kafka.fail_on_data_loss:
         raise data_loss.error(losses)
     # A topic that is named again later is read from its first record, and the group's offset would
@@ -72,7 +73,7 @@ def check_for_data_loss(
     elif repair.continues_after is not None:
         merge = later_of_both if begins_anew else latest
         corrected = {n: read_on(of_read, merge)[1] for n, of_read in reads.items()}
-        changes = corrected != reads or late
+        changes = corrected != reads or data_loss.is_new_and_begins_late(offsets, now)
         if changes or _is_held(folder.planned_ends(), corrected, now):
             corrected = {
                 n: data_loss.of_all_partitions(of_read, now) for n, of_read in corrected.items()

@@ -149,8 +149,7 @@ class DatabaseAdmin:
         `row` is the next one, still with the token of the one before.
         """
         before = row.token or ""
-        taken = self._java.takeOver(schema, stream, row.id, before, token, row.run)
-        return bool(taken)
+        return bool(self._java.takeOver(schema, stream, row.id, before, token, row.run))
 
     def close(self) -> None:
         self._java.close()

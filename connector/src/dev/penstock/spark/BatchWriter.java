@@ -72,7 +72,7 @@ final class BatchWriter extends KafkaRowWriter implements DataWriter<InternalRow
 
   @Override
   public WriterCommitMessage commit() {
-    String now = note(rows, sumOfHashes);
+    String now = DifferentReplay.describe(rows, sumOfHashes); // Kafka keeps it beside the number
     try {
       if (producer != null) {
         checkForErrors();
@@ -88,11 +88,6 @@ final class BatchWriter extends KafkaRowWriter implements DataWriter<InternalRow
     return before == null || before.equals(now)
         ? KafkaDataWriterCommitMessage$.MODULE$
         : new DifferentReplay(number, task, before, now);
-  }
-
-  /** Kafka keeps it beside the number. */
-  static String note(long rows, long sumOfHashes) {
-    return rows + " rows with hash " + Long.toHexString(sumOfHashes);
   }
 
   @Override

@@ -20,6 +20,11 @@ public record DifferentReplay(long batch, int task, String before, String now)
   private static final Logger LOG = LoggerFactory.getLogger(DifferentReplay.class);
   private static volatile DifferentReplay newest;
 
+  /** How rows are told, and kept beside the number of their batch. */
+  public static String describe(long rows, long sumOfHashes) {
+    return rows + " rows with hash " + Long.toHexString(sumOfHashes);
+  }
+
   /** In the driver: the newest one since the last call; null if there is none. */
   public static DifferentReplay take() {
     DifferentReplay found = newest;

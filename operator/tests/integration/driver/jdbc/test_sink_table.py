@@ -56,7 +56,11 @@ class Flow:
 
     def run(self, sql: str, table: str, **more: Any) -> None:
         """Writes all that is in the topic."""
-        with self.driver(self.stream(sql, table, **more)) as driver:
+        self.complete(self.stream(sql, table, **more))
+
+    def complete(self, flow: ContinuousStream) -> None:
+        """The same, by a stream that ends then."""
+        with self.driver(flow) as driver:
             driver.wait("written", lambda report: report.state is QueryState.COMPLETED)
 
     def send(self, values: Sequence[str]) -> None:
@@ -348,12 +352,10 @@ def test_rows_that_the_table_has_are_not_read_again_when_a_topic_goes(flow: Flow
     for numbers in (range(10), range(10, 20)):
         for topic in (flow.source, second):
             flow.topics.send(topic, numbers)
-        with flow.driver(of([flow.source, second])) as driver:
-            driver.wait("written", lambda report: report.state is QueryState.COMPLETED)
+        flow.complete(of([flow.source, second]))
     undo_commit(flow.folder / "checkpoint")
     flow.topics.send(flow.source, range(20, 30))
-    with flow.driver(of([flow.source])) as driver:
-        driver.wait("written", lambda report: report.state is QueryState.COMPLETED)
+    flow.complete(of([flow.source]))
     found = [n for (n,) in flow.tables.run("SELECT n FROM a ORDER BY n")]
     assert found == sorted([*range(20), *range(20), *range(20, 30)])
 
@@ -374,8 +376,7 @@ def test_another_user_goes_on(flow: Flow) -> None:
     flow.topics.send(flow.source, range(10, 20))
     spec = flow.stream(_SQL, "a")
     (flow.folder / "secrets" / name / "username").write_text(other)
-    with flow.driver(spec) as driver:
-        driver.wait("written", lambda report: report.state is QueryState.COMPLETED)
+    flow.complete(spec)
     assert flow.tables.run("SELECT count(*), count(DISTINCT n) FROM a") == [(20, 20)]
 
 
@@ -495,8 +496,7 @@ def test_a_record_that_the_table_refuses_is_set_aside(column: str, value: str, f
     sql = f"SELECT {value} AS c FROM source"
     spec = flow.stream(sql, "a").model_dump(by_alias=True, exclude_unset=True)["spec"]
     spec["source"]["kafka"] |= {"deadLetters": {"topic": letters}}
-    with flow.driver(stream(**spec)) as driver:
-        driver.wait("written", lambda report: report.state is QueryState.COMPLETED)
+    flow.complete(stream(**spec))
     assert flow.topics.received(letters) == {777: 1}
     assert {int(c) for (c,) in flow.tables.run("SELECT c FROM a")} == set(range(20))
 

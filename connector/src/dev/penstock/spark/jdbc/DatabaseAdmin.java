@@ -134,15 +134,15 @@ public final class DatabaseAdmin implements AutoCloseable {
   }
 
   /**
-   * From now on only the run writes that is returned: sessions of earlier ones are ended, and what
-   * they have staged is dropped. 0 if the row has not the token any more with which it was read.
+   * Makes only the next run write from now on: sessions of earlier ones are ended, and what they
+   * have staged is dropped. False if the row has not the token any more with which it was read.
    *
    * @param id of the row, if it is a new one
    * @param before the row's token, empty for a new one
    * @param token the next one
-   * @param next the run if the row is as it was read
+   * @param next the run
    */
-  public long takeOver(
+  public boolean takeOver(
       String schema, String stream, String id, String before, String token, long next) {
     if (one("SELECT to_regnamespace(?)::text", schema) == null) {
       create("CREATE SCHEMA " + schema);
@@ -158,7 +158,7 @@ public final class DatabaseAdmin implements AutoCloseable {
       endSessions(stream, next); // that have begun in between
       dropStaging(schema, stream, next);
     }
-    return isTaken ? next : 0;
+    return isTaken;
   }
 
   private boolean take(String schema, List<String> texts, long next) {
@@ -256,12 +256,9 @@ public final class DatabaseAdmin implements AutoCloseable {
     }
   }
 
-  /** The first column of the only row; null without one. */
   private String one(String asked, String of) {
-    try (PreparedStatement statement = connection.prepareStatement(asked)) {
-      statement.setString(1, of);
-      ResultSet found = statement.executeQuery();
-      return found.next() ? found.getString(1) : null;
+    try {
+      return Ledger.one(connection, asked, of);
     } catch (SQLException refused) {
       throw DatabaseException.of(refused);
     }

@@ -127,8 +127,8 @@ public final class Ledger {
       watch.follow(found.getInt(5));
       long newest = found.getLong(2);
       if (newest == batch) {
-        String before = note(found.getLong(3), found.getLong(4));
-        String now = note(rows, hash);
+        String before = DifferentReplay.describe(found.getLong(3), found.getLong(4));
+        String now = DifferentReplay.describe(rows, hash);
         if (!before.equals(now)) {
           new DifferentReplay(batch, -1, before, now).note();
         }
@@ -139,10 +139,6 @@ public final class Ledger {
       }
       return newest < batch;
     }
-  }
-
-  private static String note(long rows, long hash) {
-    return rows + " rows with hash " + Long.toHexString(hash);
   }
 
   /** A server that crashes empties tables that it does not log. */
@@ -191,7 +187,8 @@ public final class Ledger {
     }
   }
 
-  private static String one(Connection connection, String asked, String of) throws SQLException {
+  /** The first column of the only row; null without one. */
+  static String one(Connection connection, String asked, String of) throws SQLException {
     try (PreparedStatement statement = connection.prepareStatement(asked)) {
       statement.setString(1, of);
       ResultSet found = statement.executeQuery();

@@ -194,4 +194,4 @@ def crashes(*, torn: bool = False, more_than: int = 5) -> Iterator[CrashAt]:
 
 def note(folder: CheckpointFolder, **known: Any) -> None:
     """Notes this of a checkpoint, beside what is noted already."""
-    folder.notes.write(replace(folder.notes.read(), **known))
+    folder.notes.update(lambda notes: replace(notes, **known))

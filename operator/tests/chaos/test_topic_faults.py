@@ -25,7 +25,7 @@ from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, MOSTLY_CONTINUOUS, REAL_TIME
+from testkit.streams.streams import CONTINUOUS, MOSTLY_CONTINUOUS, REAL_TIME
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -272,10 +272,10 @@ def test_records_lost_while_the_query_runs(
 ) -> None:
     """Retention overtakes a query that lags."""
     source, sink = topics.make(1), topics.make()
-    # A fetch gets one batch of the producer, so that little is read ahead.
+    # A fetch gets one batch of the producer, so that little is read ahead; all takes a minute.
     slow = {"maxOffsetsPerTrigger": "20", "kafka.max.partition.fetch.bytes": "1"}
     it = number_flow(
-        topics, source, sink, MICRO_BATCH,
+        topics, source, sink, {"microBatch": {"interval": "4s"}},
         of_source={"failOnDataLoss": not accepts, "options": slow},
     )  # fmt: skip
     with running(it, jvm, tmp_path, fast_recheck(it)) as driver:

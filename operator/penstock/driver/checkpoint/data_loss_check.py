@@ -8,6 +8,7 @@ from dataclasses import replace
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.driver.checkpoint.file_formats import earliest
 from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.notes import Notes
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.start_position import first_offsets_without_commit
 from penstock.driver.failures import Failure
@@ -26,14 +27,14 @@ def check_for_data_loss(
     source: SourceMonitor,
     repair: RepairPlan,
     written: Offsets | None = None,
-    in_table: Offsets | None = None,
+    in_table: Mapping[int, Offsets] | None = None,
 ) -> Failure | None:
     """A warning if records are lost and failOnDataLoss is false; raises if it is true.
 
     `repair` is that of the same start, which has been executed. `written` are the offsets that
     transactions have reached, which may be later ones than those of the checkpoint. `in_table`:
-    where a batch ends that is planned, and that the sink's table has. It runs again as it is, if
-    it can.
+    where a batch ends, by source, that is planned and that the sink's table has. It runs again as
+    it is, if it can; else nothing of it is read again.
     """
     kafka = spec.source.kafka
     snapshot = source.snapshot() if kafka is not None else None
@@ -41,7 +42,7 @@ def check_for_data_loss(
         return None
     notes = folder.notes.read()
     known_ids = notes.topic_ids
-    reads = _of_source(folder.next_offsets(), source, known_ids)
+    starts = reads = _of_source(folder.next_offsets(), source, known_ids)
     reached = earliest(reads.values())
     if repair.continues_after is None:
         reached = first_offsets_without_commit(spec, notes, repair) or {}
@@ -59,30 +60,36 @@ def check_for_data_loss(
         elsewhere = {n: read_on(it)[1] for n, it in reads.items()} != reads
         held = _is_held(folder.planned_ends(), reads, now)
         if losses or elsewhere or late or held:
-            return check_for_data_loss(spec, folder, source, repair, in_table)
+            reads = {n: later_of_both(it, in_table.get(n, {})) for n, it in reads.items()}
+            reached = earliest(reads.values())
+            now = _to_be_read(spec, snapshot, reached)
+            losses, offsets = read_on(reached)
     if losses and kafka.fail_on_data_loss:
         raise data_loss.error(losses)
     # A topic that is named again later is read from its first record, and the group's offset would
     # count more. So another group follows, as after a loss, once all other offsets are in the logs.
     removed = repair.continues_after is not None and _removes(written or {}, kafka, source)
     begins_anew = removed or bool(losses)
-    noted = replace(notes, topic_ids={**known_ids, **snapshot.ids})
-    if repair.continues_after is None and losses:
-        noted = replace(noted, first_offsets=offsets)
+    starts_later = repair.continues_after is None and bool(losses)
+    if starts_later:
         folder.replace_offsets(dict.fromkeys(reads, offsets))
     elif repair.continues_after is not None:
         merge = later_of_both if begins_anew else latest
         corrected = {n: read_on(of_read, merge)[1] for n, of_read in reads.items()}
-        changes = corrected != reads or data_loss.is_new_and_begins_late(offsets, now)
+        changes = corrected != starts or data_loss.is_new_and_begins_late(offsets, now)
         if changes or _is_held(folder.planned_ends(), corrected, now):
             corrected = {
                 n: data_loss.of_all_partitions(of_read, now) for n, of_read in corrected.items()
             }
             folder.replace_offsets(corrected)
+
+    def noted(notes: Notes) -> Notes:
+        notes = replace(notes, topic_ids={**known_ids, **snapshot.ids})
+        notes = replace(notes, first_offsets=offsets) if starts_later else notes
+        return notes.without_transactions() if begins_anew else notes
+
     # Last: while the ids are the old ones, a topic that was created again is found again.
-    noted = noted.without_transactions() if begins_anew else noted
-    if noted != notes:
-        folder.notes.write(noted)
+    folder.notes.update(noted)
     return data_loss.warning(losses) if losses else None
 
 
@@ -145,7 +152,4 @@ def _removes(written: Offsets, kafka: KafkaSource, source: SourceMonitor) -> boo
 
 def save_new_topics(folder: CheckpointFolder, ids: Mapping[str, str]) -> None:
     """Stores the ids of topics that a pattern has found while the query runs."""
-    notes = folder.notes.read()
-    noted = replace(notes, topic_ids={**ids, **notes.topic_ids})
-    if noted != notes:
-        folder.notes.write(noted)
+    folder.notes.update(lambda notes: replace(notes, topic_ids={**ids, **notes.topic_ids}))

@@ -224,10 +224,7 @@ class CheckpointFolder:
             epoch = self.progress.committed_epoch()
             until = -1 if epoch is None else epoch
             known = replace(known, file_sink=replace(known.file_sink, until=until))
-        changed = replace(notes, sink_batches=known)
-        if changed != notes:
-            self.notes.write(changed)
-        return changed
+        return self.notes.update(lambda notes: replace(notes, sink_batches=known))
 
     def contents(self) -> CheckpointContents | None:
         """What the newest batch or epoch has left; None before the first."""
@@ -359,7 +356,7 @@ class CheckpointFolder:
         notes = self.notes.read()
         if logs.epoch is None:
             known = replace(notes.sink_batches or SinkBatches(), begins_after=used)
-            self.notes.write(replace(notes, sink_batches=known))
+            self.notes.update(lambda notes: replace(notes, sink_batches=known))
         target = skip_ids_known_to_sink(logs, used, query, notes.first_offsets)
         with self.files.errors():
             self._execute(diff(files, logs, repair.with_metadata(target)))
@@ -369,10 +366,10 @@ class CheckpointFolder:
 
         The first question makes them.
         """
-        notes = self.notes.read()
-        if notes.transactions is None:
-            notes = replace(notes, transactions=Transactions(uuid.uuid4().hex[:12]))
-            self.notes.write(notes)
+        new = Transactions(uuid.uuid4().hex[:12])
+        notes = self.notes.update(
+            lambda notes: replace(notes, transactions=notes.transactions or new)
+        )
         names = names_of(notes, namespace, name)
         assert names is not None
         return names
@@ -384,16 +381,15 @@ class CheckpointFolder:
         assert known is not None
         most = max(tasks, known.batch_tasks or 0)
         noted = replace(known, batch_tasks=most, query=_fingerprint(spec))
-        if noted != known:
-            self.notes.write(replace(notes, transactions=noted))
+        self.notes.update(lambda notes: replace(notes, transactions=noted))
 
     def forget_whole_batches(self) -> None:
         """Makes the transactions have other names, if they hold batches: a number of a batch means
         other records from now on.
         """
-        notes = self.notes.read()
-        if _holds_batches(notes):
-            self.notes.write(replace(notes, transactions=None))
+        self.notes.update(
+            lambda notes: replace(notes, transactions=None) if _holds_batches(notes) else notes
+        )
 
     def holds_batches_of_another_query(self, spec: StreamSpec) -> bool:
         """Whether a query that is not this spec's has written batches whole."""
@@ -403,24 +399,25 @@ class CheckpointFolder:
 
     def ledger(self) -> Ledger:
         """What is noted of the database that the stream writes; the first question makes it."""
-        notes = self.notes.read()
-        if notes.ledger is None:
-            notes = replace(notes, ledger=Ledger(uuid.uuid4().hex[:12]))
-            self.notes.write(notes)
-        assert notes.ledger is not None
-        return notes.ledger
+        new = Ledger(uuid.uuid4().hex[:12])
+        ledger = self.notes.update(lambda notes: replace(notes, ledger=notes.ledger or new)).ledger
+        assert ledger is not None
+        return ledger
 
     def note_row(self, row: str, note: LedgerNote) -> None:
         """From now on the row of the ledger with this id may have the token that is pending."""
-        known = self.ledger()
-        rows = {**known.rows, row: note}
-        self.notes.write(replace(self.notes.read(), ledger=replace(known, rows=rows)))
+
+        def noted(notes: Notes) -> Notes:
+            known = notes.ledger
+            if known is None:  # the stream was edited to write elsewhere, and a late call ends
+                return notes
+            return replace(notes, ledger=replace(known, rows={**known.rows, row: note}))
+
+        self.notes.update(noted)
 
     def forget_ledger(self) -> None:
         """Another sink gets the batches from now on."""
-        notes = self.notes.read()
-        if notes.ledger is not None:
-            self.notes.write(replace(notes, ledger=None))
+        self.notes.update(lambda notes: replace(notes, ledger=None))
 
     def _read(self) -> dict[str, bytes]:
         paths = [f"{log}/{name}" for log in LOGS for name in self.files.names(log)]

@@ -85,16 +85,18 @@ class Generations:
             if stored.includes(named):
                 return None
             left_out = left_out.joined(LeftOut(notes.dead_letters))
-        else:
-            notes = notes.without_transactions()
+        known_names = (notes if is_asked else notes.without_transactions()).transactions
         if repair.continues_after is None:
             folder.forget_beginning()
         else:
-            folder.notes.write(replace(notes, start_from=_BEGINS))
+            folder.notes.update(
+                lambda notes: replace(notes, transactions=known_names, start_from=_BEGINS)
+            )
             folder.replace_offsets(dict.fromkeys(folder.next_offsets(), named.offsets))
-        folder.notes.write(
-            replace(
+        folder.notes.update(
+            lambda notes: replace(
                 notes,
+                transactions=known_names,
                 start_from=asked,
                 first_offsets=named.offsets,
                 topic_ids=named.topic_ids,

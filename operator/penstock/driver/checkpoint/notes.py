@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -110,6 +111,8 @@ class NotesFile:
 
     def __init__(self, files: CheckpointFiles) -> None:
         self._files = files
+        # A call to a database that was given up may note what it did while a query starts.
+        self._lock = threading.Lock()
 
     def read(self) -> Notes:
         """Empty notes if there are none yet.
@@ -140,8 +143,16 @@ class NotesFile:
             )
         )
 
-    def write(self, notes: Notes) -> None:
-        """Replaces the document; it survives a power cut."""
+    def update(self, change: Callable[[Notes], Notes]) -> Notes:
+        """The notes after this change, which survive a power cut. Raises as `read`."""
+        with self._lock:
+            notes = self.read()
+            changed = change(notes)
+            if changed != notes:
+                self._write(changed)
+        return changed
+
+    def _write(self, notes: Notes) -> None:
         plain = _ADAPTER.dump_python(notes, mode="json", exclude_defaults=True)
         document = {_CHECKSUM: _checksum(plain), _NOTES: plain}
         with self._files.errors():

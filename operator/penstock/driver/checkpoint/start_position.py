@@ -40,7 +40,7 @@ def note_first_look(spec: StreamSpec, folder: CheckpointFolder, source: SourceMo
     look = source.first_look()
     if look is not None:
         joined = look if known is None else known.joined(look)
-        folder.notes.write(replace(notes, first_look=joined))
+        folder.notes.update(lambda notes: replace(notes, first_look=joined))
 
 
 def latest_offsets(
@@ -77,14 +77,18 @@ def first_starting_offsets(
             newest = source.fetch_newest_offsets()
             ends = latest_offsets(spec, folder, source, newest)
             first = first_offsets(kafka.starting_offsets_by_partition, ends)
-            folder.notes.write(replace(notes, first_offsets=first))
+            _note(folder, first)
         return starting_offsets(first, source.fetch_log_ends())
     snapshot = source.snapshot()
     assert snapshot is not None
     if first is None or (repair.first_start and first != snapshot.earliest):
         first = snapshot.earliest
-        folder.notes.write(replace(notes, first_offsets=first))
+        _note(folder, first)
     return starting_offsets(first, snapshot.log_ends)
+
+
+def _note(folder: CheckpointFolder, first: Offsets) -> None:
+    folder.notes.update(lambda notes: replace(notes, first_offsets=first))
 
 
 # Spark's options that replace startingOffsets, in any case.

@@ -138,8 +138,8 @@ class NotedHistory:
     def write(self, history: History) -> None:
         """Replaces the noted history; it survives a power cut. Raises DriverError."""
         known = {name: getattr(history, name) for name in _STORED}
-        notes = self._notes.read()
-        self._notes.write(replace(notes, history={"spec": self._spec_hash, **known}))
+        noted = {"spec": self._spec_hash, **known}
+        self._notes.update(lambda notes: replace(notes, history=noted))
 
 
 def _number(value: Any) -> Any:

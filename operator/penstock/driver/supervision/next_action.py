@@ -122,8 +122,8 @@ def first_state(history: History, policy: RestartPolicy, now: float) -> State:
 
 def _paused(until: float) -> BackingOff:
     message = (
-        "The query of an earlier process has not committed what it wrote, and each attempt writes "
-        "it again. The next one follows after a pause."
+        "The query of an earlier process has not committed what it wrote, and each attempt may "
+        "write it again. The next one follows after a pause."
     )
     return BackingOff(Failure(stall_detection.NO_PROGRESS, message), until)
 

@@ -15,7 +15,6 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint import generations, start_position
 from penstock.driver.checkpoint.batch_ids import LogShape
 from penstock.driver.checkpoint.data_loss_check import check_for_data_loss
-from penstock.driver.checkpoint.file_formats import earliest
 from penstock.driver.checkpoint.folder import CheckpointContents
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.left_out import LeftOut
@@ -184,7 +183,7 @@ class Preparation:
         if self._table is not None:
             table = self._own_table(self._table)
             if table.newest == folder.progress.planned_epoch() != repair.epoch:
-                in_table = earliest(folder.planned_ends().values())
+                in_table = folder.planned_ends()
         lost = check_for_data_loss(spec, folder, source, repair, written, in_table)
         starting = start_position.first_starting_offsets(spec, folder, source, repair)
         prepared = PreparedCheckpoint(

@@ -453,8 +453,7 @@ class QueryRuntime:
                 return
             self._is_copied = True
         noted = self._left_out.adding(letter, self.progress.committed_offsets())
-        notes = self._checkpoint.notes
-        notes.write(replace(notes.read(), dead_letters=noted.letters))
+        self._checkpoint.notes.update(lambda notes: replace(notes, dead_letters=noted.letters))
         self._left_out, self._copying = noted, None
         self._warning = Failure(
             DEAD_LETTER,

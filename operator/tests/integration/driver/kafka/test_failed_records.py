@@ -320,7 +320,7 @@ def test_a_copy_that_was_not_noted_is_made_again(
     source, sink, letters = topics.make(2), topics.make(1), topics.make(1)
     send_with_one_bad(topics, source)
     tried: list[Notes] = []
-    write = NotesFile.write
+    write = NotesFile._write
 
     def without_letters(file: NotesFile, notes: Notes) -> None:
         if notes.dead_letters:
@@ -331,7 +331,7 @@ def test_a_copy_that_was_not_noted_is_made_again(
     dead = with_dead_letters(letters)
     flow = number_flow(topics, source, sink, CONTINUOUS, dead, transform=FAILS)
     with monkeypatch.context() as full:
-        full.setattr(NotesFile, "write", without_letters)
+        full.setattr(NotesFile, "_write", without_letters)
         with running(flow, jvm, tmp_path, impatient(flow)) as driver:
             driver.wait("noted in vain", lambda _: len(tried) >= 3)
         assert topics.received(letters) == {BAD: 1}

@@ -235,32 +235,41 @@ def test_a_long_batch_has_handled_what_it_has_passed_on(
     with running(flow("10m"), jvm, where, api=api) as driver:
         # The first batch of a run takes a second.
         first = driver.wait_ready().epoch
-        committed = driver.wait("a long batch", lambda report: report.epoch != first).epoch
+        driver.wait("a long batch", lambda report: report.epoch != first)
         topics.send(source, range(100, 400))
         topics.wait_received(sink, range(100, 400))
         driver.wait("all handled", lambda report: report.lag == 0)
 
-        def wait_seen(uncommitted: int) -> None:
-            def seen(_: DriverReport) -> bool:
-                return numbers(driver.metrics).get("lag_records") == uncommitted
+        def committed() -> int:
+            return total(driver.runtime.progress.committed_offsets())
 
-            driver.wait(f"{uncommitted} seen", seen)
+        def wait_seen(written: int) -> None:
+            def seen(_: DriverReport) -> bool:
+                before, lag = committed(), numbers(driver.metrics).get("lag_records")
+                return before == committed() and lag == written - before
+
+            driver.wait(f"{written} seen", seen)
 
         topics.send_in_transactions(source, range(400, 500), each=1)
         # A record, a marker, an aborted record and its marker, for each of a hundred. The broker
         # writes a marker some time after the producer is told; here before the next record, as
         # what lies after the last one is counted by none.
-        wait_seen(300 + 400)
+        wait_seen(400 + 400)
         topics.send(source, range(500, 800))
         topics.wait_received(sink, range(400, 800))
-        wait_seen(uncommitted := 300 + 400 + 300)
+        wait_seen(written := 400 + 400 + 300)
+        # On a busy machine a task may have been behind for a second, which ends a batch.
+        for number in range(800, 900):
+            if committed() < written:
+                break
+            topics.send(source, range(number, number + 1))
+            wait_seen(written := written + 1)
         driver.wait("all handled again", lambda report: report.lag == 0)
-        assert driver.last.epoch == committed
-        found = numbers(driver.metrics)
-        assert (found["lag_records"], found["unhandled_records"]) == (uncommitted, 0)
-        before = total(driver.runtime.progress.committed_offsets())
+        before, found = committed(), numbers(driver.metrics)
+        assert (found["lag_records"], found["unhandled_records"]) == (written - before, 0)
+        assert before < written
     # The stop has ended the batch of ten minutes, in another JVM.
-    assert total(driver.runtime.progress.committed_offsets()) == before + uncommitted
+    assert committed() == written
 
 
 @pytest.mark.proves("failures.md#one-executor-cannot-reach-the-broker-of-a-partition")

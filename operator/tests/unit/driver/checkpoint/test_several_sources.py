@@ -159,16 +159,17 @@ def test_a_broken_log_is_removed_only_if_it_is_kafkas(other: str) -> None:
 class Source(SourceMonitor):
     """Topics that a spec names."""
 
-    def __init__(self, *topics: str, earliest: int) -> None:
+    def __init__(self, *topics: str, earliest: int, partitions: int = 1) -> None:
         super().__init__(1)
         self._topics = topics
         self._earliest = earliest
+        self._partitions = range(partitions)
 
     def snapshot(self) -> KafkaSnapshot:
         return KafkaSnapshot(
             dict.fromkeys(self._topics, "uuid-1"),
-            {topic: {0: self._earliest} for topic in self._topics},
-            {topic: {0: 99} for topic in self._topics},
+            {topic: dict.fromkeys(self._partitions, self._earliest) for topic in self._topics},
+            {topic: dict.fromkeys(self._partitions, 99) for topic in self._topics},
         )
 
     def named_by_spec(self, topics: Iterable[str]) -> list[str]:
@@ -202,6 +203,31 @@ def test_each_read_of_a_topic_goes_on_from_its_own_offsets(tmp_path: Path) -> No
     """A self-join: what one side has read, it does not read again over a loss of the other."""
     source = Source("in", earliest=20)
     assert lose(tmp_path, (line(5), line(30)), source) == ({"in": {0: 20}}, {"in": {0: 30}})
+
+
+def test_what_the_table_has_is_read_again_by_no_read_of_a_topic(tmp_path: Path) -> None:
+    """A batch that the table has, and the checkpoint not, has begun where records are gone now. A
+    read of the topic that is ahead of the others goes on from its own end too, and a partition
+    that has begun in the batch from its end.
+    """
+    spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
+    checkpoint = folder_at(tmp_path)
+    checkpoint.ledger()
+    note(checkpoint, topic_ids={"in": "uuid-1"})
+    first, ahead, new = '{"in":{"0":30}}', '{"in":{"0":40}}', '{"in":{"0":30,"1":25}}'
+    files = {
+        "metadata": METADATA,
+        "commits/0": COMMIT,
+        "offsets/0": entry(line(5), line(5), line(5)),
+        "offsets/1": entry(first, ahead, new),
+    }
+    write(with_checksums(files), tmp_path)
+    repair, ends = checkpoint.repair(spec), checkpoint.planned_ends()
+    source = Source("in", earliest=20, partitions=2)
+    assert check_for_data_loss(spec, checkpoint, source, repair, in_table=ends) is None
+    found = Entry.parse(read(tmp_path)["offsets/0"])
+    assert found is not None
+    assert found.kafka == ({"in": {0: 30, 1: 20}}, {"in": {0: 40, 1: 20}}, {"in": {0: 30, 1: 25}})
 
 
 def test_an_edit_of_the_topics_is_found_among_several_sources(tmp_path: Path) -> None:

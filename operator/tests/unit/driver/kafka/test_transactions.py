@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.driver.checkpoint.notes import Notes
 from penstock.driver.kafka.admin import TransactionLog
 from penstock.driver.kafka.offsets import EARLIEST, latest
 from penstock.driver.kafka.transactions import (
@@ -48,12 +49,12 @@ def test_the_names_last_as_long_as_the_checkpoint(tmp_path: Path) -> None:
         folder_at(tmp_path / "a"),
         folder_at(tmp_path / "b"),
     )
-    folder.notes.write(folder.notes.read().without_transactions())
+    folder.notes.update(Notes.without_transactions)
     assert folder.notes.read().transactions is None
     names = folder.transaction_names("payments", "flags")
     assert folder_at(tmp_path / "a").transaction_names("payments", "flags") == names
     assert other.transaction_names("payments", "flags").id_prefix != names.id_prefix
-    folder.notes.write(folder.notes.read().without_transactions())
+    folder.notes.update(Notes.without_transactions)
     renewed = folder.transaction_names("payments", "flags")
     assert renewed.id_prefix == names.id_prefix
     assert renewed.group != names.group

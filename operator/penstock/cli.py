@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # By name: where it is, what it does, and the extra of the package that it needs.
 _COMMANDS = {
     "run": ("penstock.local.command:run", "run a stream on this machine", "local"),
+    "test": ("penstock.local.cases.command:run_cases", "run the cases of streams", "local"),
     "replay": ("penstock.local.replay:replay", "run one record through a stream's query", "local"),
     "validate": ("penstock.local.validate:validate", "check manifests without a cluster", "driver"),
     "status": (

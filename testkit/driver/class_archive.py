@@ -16,6 +16,7 @@ from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, command, fast_start_optio
 from penstock.local.tools.class_archive import archive_for, list_option, write_command
 from testkit.driver.in_process_driver import running
 from testkit.file_lock import file_lock
+from testkit.kafka.jars import connector_jars, kafka_jars
 from testkit.streams.streams import RATE, stream
 
 _HEAP = 768
@@ -28,6 +29,17 @@ def driver_environment(class_path: str) -> dict[str, str]:
     `penstock run` then writes no archive of its own at its end.
     """
     return {ENV_JAVA_OPTIONS: " ".join(java_options(class_path))}
+
+
+def command_environment() -> dict[str, str]:
+    """That of a command of a laptop: with the jars and the archive of the kit, which are there."""
+    jars = connector_jars()
+    return {
+        **os.environ,
+        **driver_environment(f"{jars}/*"),
+        "PENSTOCK_CONNECTOR_JARS": str(jars),
+        "PENSTOCK_KAFKA_JARS": str(kafka_jars()),
+    }
 
 
 def java_options(class_path: str) -> list[str]:

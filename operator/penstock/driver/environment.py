@@ -92,6 +92,8 @@ class LocalEnvironment:
     """The same for ConfigMaps."""
     java_options: tuple[str, ...] = ()
     """Options of this machine for the JVM."""
+    rows_as_json: bool = False
+    """The sink gets each row as JSON in `value`, whatever its columns are (local/cases)."""
     pod_uid: str = field(default_factory=unknown_uid, compare=False)
 
     def adapted(self, stream: ContinuousStream) -> ContinuousStream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from penstock.contract.log_lines import JsonFormatter
 
@@ -13,9 +14,9 @@ _NOISY = "py4j"
 _LOG = logging.getLogger("penstock.driver")
 
 
-def set_up() -> None:
-    """Sends log lines of level INFO and above to stderr."""
-    handler = logging.StreamHandler(sys.stderr)
+def set_up(stream: TextIO | None = None) -> None:
+    """Sends log lines of level INFO and above to a stream; to stderr without one."""
+    handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,11 +35,15 @@ from penstock.driver.jvm import Jvm, fast_start_options
 from penstock.driver.kafka.records import KafkaRecords
 from penstock.driver.record_position import Position
 from penstock.driver.spark import query, session
+from penstock.local.cases.case_topics import kafka_record
+from penstock.local.cases.saved_case import case_of
 from penstock.local.command import class_archive, class_path_of, pyspark_folder, use_utc
+from penstock.local.errors import print_message
 from penstock.local.kafka.stream_on_broker import redirect
 from penstock.local.manifest import load_stream, require_files
 from penstock.local.options import BootstrapServers, ClassPath, ConfigMaps, RunOptions, Secrets
 from penstock.local.tools.java import require_java
+from penstock.validation.reading.files import STDIN
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -49,6 +54,19 @@ _POLL_SECONDS = 0.1
 # So the second batch, with the record after it, does not begin.
 _ONCE = Trigger(microBatch=MicroBatchTrigger(interval="1 hour"))
 _TABLE = "replay"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the query made of the record."""
+
+    rows: Sequence[Row] = ()
+    failure: tuple[str, str] | None = None
+    """What failed, and the message."""
+    reason: str | None = None
+    """Of a failure over the record; None: it has not failed, or could not even be planned."""
+    written: Sequence[Row] = ()
+    """The rows as `penstock test` compares them."""
 
 
 def _position(_: Any, tokens: Sequence[Token]) -> Position:
@@ -73,6 +91,9 @@ def replay(
     class_path: ClassPath = "",
     config_maps: ConfigMaps = RunOptions.config_maps,
     secrets: Secrets = RunOptions.secrets,
+    save: Annotated[
+        Path | None, option("write the record into this file, as a case of penstock test", "FILE")
+    ] = None,
 ) -> int:
     """Run one record through a stream's query on this machine, and show the rows that come out of
     it, or the failure. Nothing is written, and the stream's checkpoint is not touched.
@@ -88,6 +109,9 @@ def replay(
       kubectl get cstream fraud-flags -o yaml |
         penstock replay - --at payments/3@1234 --bootstrap-servers localhost:9092
 
+      # Keep a record that failed as a test
+      penstock replay stream.yaml --at payments/3@1234 --save tests/payments-1234.yaml
+
       # A record in the topic of dead letters
       penstock replay stream.yaml --at payments-dead-letters/0@7
 
@@ -98,6 +122,8 @@ def replay(
     """
     use_utc()
     stream, _ = load_stream(file)
+    if save is not None:
+        _check_may_save(file, save)
     if bootstrap_servers:
         stream = redirect(stream, bootstrap_servers, keep_security=True).stream
     source = stream.spec.source.kafka
@@ -114,8 +140,37 @@ def replay(
             python=config_maps.absolute(),
         )
         with _spark(stream, environment, Path(folder) / "log") as (jvm, spark):
-            _show_record(_read(jvm, source, environment, at), at)
-            return _replay(spark, stream, environment, at)
+            record = _read(jvm, source, environment, at)
+            _show_record(record, at)
+            result = _replay(spark, stream, environment, at)
+            if result.failure:
+                _print(*result.failure)
+            else:
+                _show_rows(result.rows)
+            if save is not None and (result.reason or not result.failure):
+                save.parent.mkdir(parents=True, exist_ok=True)
+                save.write_text(_case(record, source, file, save, result), encoding="utf-8")
+                print_message(f"a case was written to {save}")
+            return int(bool(result.failure))
+
+
+def _check_may_save(file: Path, save: Path) -> None:
+    if str(file) == STDIN:
+        raise CommandError("--save needs the manifest as a file, which the case names", code=2)
+    if save.exists():
+        raise CommandError(f"--save {save}: the file exists: choose another name", code=2)
+
+
+def _case(record: Any, source: KafkaSource, file: Path, save: Path, result: Result) -> str:
+    return case_of(
+        kafka_record(record),
+        int(record.timestamp()),
+        file,
+        save,
+        rows=[row.asDict() for row in result.written],
+        reason=result.reason,
+        names_topic=len(source.topics or source.assign or ()) > 1,
+    )
 
 
 @contextmanager
@@ -162,7 +217,7 @@ def _read(jvm: Jvm, source: KafkaSource, environment: LocalEnvironment, at: Posi
 
 def _replay(
     spark: SparkSession, stream: ContinuousStream, environment: LocalEnvironment, at: Position
-) -> int:
+) -> Result:
     spec = _for_one_record(stream.spec)
     starting = json.dumps({at.topic: {str(at.partition): at.offset}})
     location = environment.checkpoint.as_uri()
@@ -171,8 +226,8 @@ def _replay(
         shown = spec.model_copy(update={"sink": Sink(memory=MemorySink()), "query_name": _TABLE})
         running = query.start(frame, shown, environment, _TABLE, location)
     except Exception as error:  # of Spark, or of a Python transform, while the query is planned
-        _print("the query cannot be planned:", read_python_chain(error)[-1].message)
-        return 1
+        message = read_python_chain(error)[-1].message
+        return Result(failure=("the query cannot be planned:", message))
     try:
         failure = _wait(running, ProgressReader(VolumeFiles(environment.checkpoint)))
     finally:
@@ -180,10 +235,14 @@ def _replay(
     if failure is not None:
         chain = read_chain(failure)
         reason = classify(chain).reason
-        _print(f"the query fails over it: {reason}", chain[-1].message)
-        return 1
-    _show_rows(spark.table(_TABLE).collect())
-    return 0
+        what = f"the query fails over it: {reason}"
+        return Result(failure=(what, chain[-1].message), reason=reason)
+    rows = spark.table(_TABLE)
+    # As local/cases compares what goes elsewhere than into a topic.
+    written = (
+        rows if spec.sink.kafka is not None else rows.selectExpr("to_json(struct(*)) AS value")
+    )
+    return Result(rows.collect(), written=written.collect())
 
 
 def _for_one_record(spec: StreamSpec) -> StreamSpec:

@@ -12,7 +12,7 @@ from penstock.api.v1alpha1 import Sink, StreamSpec
 from penstock.api.v1alpha1.jdbc_sink import JdbcSink
 from penstock.contract.remedies import REMEDIES
 from penstock.driver.checkpoint.folder import CheckpointContents
-from penstock.driver.environment import Environment
+from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.failures import (
     CHECKPOINT_HOLDS_NO_STATE,
     QUERY_NOT_STOPPED,
@@ -67,6 +67,8 @@ def plan(
     source = reader.load()
     frame = apply_transform(spark, source, spec, environment.python)
     _refuse_another_source(frame, source)
+    if isinstance(environment, LocalEnvironment) and environment.rows_as_json:
+        frame = frame.selectExpr("to_json(struct(*)) AS value")
     return _with_deletes(frame, spec.sink)
 
 

@@ -5,6 +5,7 @@ They create topics, send the lines of a file (--feed) and print the records of a
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import threading
@@ -35,28 +36,42 @@ class KafkaClients:
 
     def create_topics(self, topics: Mapping[str, int]) -> None:
         """Creates the topics that do not exist, each with its number of partitions."""
-        admin = self.kafka.clients.admin.AdminClient.create(self._options())
-        try:
+        with self.admin() as admin:
             existing = set(self.result(admin.listTopics().names()))
             missing = self.jvm.java.util.ArrayList()
             for topic in sorted(set(topics) - existing):
-                partitions = self.jvm.java.util.Optional.of(topics[topic])
-                replicas = self.jvm.java.util.Optional.empty()
-                missing.add(self.kafka.clients.admin.NewTopic(topic, partitions, replicas))
+                missing.add(self.new_topic(topic, topics[topic]))
             self.result(admin.createTopics(missing).all())
+
+    @contextlib.contextmanager
+    def admin(self) -> Iterator[Any]:
+        """An admin client, which is closed when the block ends."""
+        admin = self.kafka.clients.admin.AdminClient.create(self._options())
+        try:
+            yield admin
         finally:
             admin.close()
 
-    def producer(self) -> Any:
-        """A producer of string keys and values that sends at once."""
+    def new_topic(
+        self, topic: str, partitions: int, config: Mapping[str, str] | None = None
+    ) -> Any:
+        """Kafka's NewTopic, with the broker's own number of replicas."""
+        optional, options = self.jvm.java.util.Optional, self.jvm.java.util.HashMap()
+        for name, text in (config or {}).items():
+            options.put(name, text)
+        new = self.kafka.clients.admin.NewTopic(topic, optional.of(partitions), optional.empty())
+        return new.configs(options)
+
+    def producer(self, of: str = "String") -> Any:
+        """A producer of such keys and values (Kafka's serializers by name) that sends at once."""
         return self.kafka.clients.producer.KafkaProducer(
-            self._options(**{"linger.ms": "0"}), *self._for_strings("Serializer")
+            self._options(**{"linger.ms": "0"}), *self._serde(of, "Serializer")
         )
 
-    def consumer(self) -> Any:
-        """A consumer of string keys and values, without a group."""
+    def consumer(self, of: str = "String", **options: str) -> Any:
+        """A consumer of such keys and values, without a group."""
         return self.kafka.clients.consumer.KafkaConsumer(
-            self._options(), *self._for_strings("Deserializer")
+            self._options(**options), *self._serde(of, "Deserializer")
         )
 
     def result(self, future: Any) -> Any:
@@ -69,8 +84,8 @@ class KafkaClients:
             options.put(name, value)
         return options
 
-    def _for_strings(self, kind: str) -> list[Any]:
-        serde = getattr(self.kafka.common.serialization, f"String{kind}")
+    def _serde(self, of: str, kind: str) -> list[Any]:
+        serde = getattr(self.kafka.common.serialization, f"{of}{kind}")
         return [serde(), serde()]
 
 

@@ -42,6 +42,11 @@ _WORDS: dict[str, Scalar] = {
     **dict.fromkeys((".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF"), math.nan),
     **dict.fromkeys(("+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF"), math.nan),
 }  # fmt: skip
+_WORDS_OF_YAML_1_2 = {
+    word: value
+    for word, value in _WORDS.items()
+    if not isinstance(value, bool) or word.lower() in ("true", "false")
+}
 # With the prefixes of Go's ParseInt: 0b11, 0o17, 017, 0x1F.
 _INTEGER = re.compile(r"([-+]?)(?:0[bB]([01]+)|0[oO]?([0-7]+)|0[xX]([0-9a-fA-F]+)|(0|[1-9][0-9]*))")
 _BASES = (2, 8, 16, 10)
@@ -88,16 +93,18 @@ class YamlNode:
     size: int = 1
 
 
-def compose(text: str, first_line: int = 1) -> YamlNode | None:
+def compose(text: str, first_line: int = 1, *, for_kubectl: bool = True) -> YamlNode | None:
     """The only document of the text, which begins at this line of its file; None if it is empty.
 
-    Raises InvalidYaml.
+    Raises InvalidYaml. If it is not `for_kubectl`, yes, no, on, off, y and n are texts, as in YAML
+    1.2.
     """
-    return _Composer(text, first_line).compose()
+    return _Composer(text, first_line, _WORDS if for_kubectl else _WORDS_OF_YAML_1_2).compose()
 
 
 class _Composer:
-    def __init__(self, text: str, first_line: int) -> None:
+    def __init__(self, text: str, first_line: int, words: Mapping[str, Scalar]) -> None:
+        self._words = words
         self._events = yaml.parse(text, Loader=_Loader)
         self._first_line = first_line
         self._size = 0
@@ -149,7 +156,7 @@ class _Composer:
     def _scalar(self, event: yaml.ScalarEvent, place: YamlPlace) -> YamlNode:
         is_plain = event.style is None or event.style == ""
         try:
-            content = _resolve(event.value, event.tag, is_plain)
+            content = _resolve(event.value, event.tag, is_plain, self._words)
         except ValueError as error:
             self._refuse(str(error), event.start_mark)
         if isinstance(content, str):
@@ -227,12 +234,12 @@ class _Composer:
         raise InvalidYaml(reason, place.line, place.column)
 
 
-def _resolve(text: str, tag: str | None, plain: bool) -> Scalar:
+def _resolve(text: str, tag: str | None, plain: bool, words: Mapping[str, Scalar]) -> Scalar:
     """What a scalar is for Go; ValueError if its tag contradicts it or JSON has no such number."""
     kind = (tag or "").removeprefix(_TAG)
     if kind not in _TYPES and (kind not in ("", "!") or not plain):
         return text
-    value = _plain(text)
+    value = _plain(text, words)
     if isinstance(value, float) and math.isnan(value):
         raise ValueError(f"{text} is not a number that JSON has")
     expected = _TYPES.get(kind, (object,))
@@ -241,9 +248,9 @@ def _resolve(text: str, tag: str | None, plain: bool) -> Scalar:
     return value
 
 
-def _plain(text: str) -> Scalar:
-    if text in _WORDS:
-        return _WORDS[text]
+def _plain(text: str, words: Mapping[str, Scalar]) -> Scalar:
+    if text in words:
+        return words[text]
     if text[0] not in "+-.0123456789" or len(text) > _LONGEST_NUMBER:
         return text
     digits = text if text[0] == "." else text.replace("_", "")

@@ -24,8 +24,8 @@ import psutil
 import pytest
 
 from penstock.driver.jvm import ENV_JAVA_OPTIONS
-from testkit.driver.class_archive import driver_environment
-from testkit.kafka.jars import connector_jars, kafka_jars
+from testkit.driver.class_archive import command_environment
+from testkit.kafka.jars import connector_jars
 from testkit.kafka.topics import Topics
 from testkit.streams.examples import FOLDER, consume, produce
 from testkit.streams.streams import AVAILABLE_NOW, kafka_sink, kafka_source, stream
@@ -41,13 +41,7 @@ def flagged(lines: list[str]) -> set[str]:
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """Names the jars and the archive of classes of the test kit, which are there already."""
-    return {
-        **os.environ,
-        **driver_environment(f"{connector_jars()}/*"),
-        "PENSTOCK_CONNECTOR_JARS": str(connector_jars()),
-        "PENSTOCK_KAFKA_JARS": str(kafka_jars()),
-    }
+    return command_environment()
 
 
 class Command:

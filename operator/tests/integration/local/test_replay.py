@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -13,8 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from testkit.driver.class_archive import driver_environment
-from testkit.kafka.jars import connector_jars
+from testkit.driver.class_archive import command_environment
 from testkit.kafka.topics import Topics, number_flow
 
 SENT_MS = int(time.time() * 1000)
@@ -29,16 +27,14 @@ def replay(
 ) -> subprocess.CompletedProcess[str]:
     """The manifest comes from stdin, as `kubectl get -o yaml` prints it."""
     flow = number_flow(topics, "not-read-here", "not-written", transform=transform)
-    command = [sys.executable, "-m", "penstock.cli", "replay", "-", "--at", at]
-    jars = connector_jars()
-    environment = {
-        **os.environ,
-        **driver_environment(f"{jars}/*"),
-        "PENSTOCK_CONNECTOR_JARS": str(jars),
-    }
+    return penstock(folder, "replay", "-", "--at", at, manifest=flow.to_yaml())
+
+
+def penstock(folder: Path, *arguments: str, manifest: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=folder, env=environment, input=flow.to_yaml(), capture_output=True, text=True
-    )
+        [sys.executable, "-m", "penstock.cli", *arguments],
+        cwd=folder, env=command_environment(), input=manifest, capture_output=True, text=True,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +75,25 @@ def test_a_record_that_is_not_there(topic: str, shared: Topics, tmp_path: Path) 
     assert ended.returncode == 2
     assert ended.stderr.startswith(f"{topic}/0@77: there is no such record")
     assert ended.stdout == ""
+
+
+@pytest.mark.proves("how-to/test-a-stream.md#from-a-failure-to-a-case")
+def test_a_record_is_kept_as_a_case_that_penstock_test_runs(
+    topic: str, shared: Topics, tmp_path: Path
+) -> None:
+    flow = number_flow(shared, "not-read-here", "not-written", transform=SQL)
+    manifest = tmp_path / "stream.yaml"
+    manifest.write_text(flow.to_yaml())
+    for offset, expects in ((0, "out:"), (1, "fails:")):
+        at, file = f"{topic}/0@{offset}", f"cases/at-{offset}.yaml"
+        arguments = ("replay", "stream.yaml", "--at", at, "--save", file)
+        saved = penstock(tmp_path, *arguments)
+        assert f"a case was written to {file}" in saved.stderr
+        assert expects in (tmp_path / file).read_text()
+        again = penstock(tmp_path, *arguments)
+        assert (again.returncode, again.stderr) == (
+            2, f"--save {file}: the file exists: choose another name\n",
+        )  # fmt: skip
+    tested = penstock(tmp_path, "test", "cases")
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    assert tested.stdout.count("ok  ") == 2

@@ -1,9 +1,8 @@
 """The shipped examples on the real cluster, with real records.
 
-operator/tests/integration/driver/spark/test_examples.py runs each of them on one machine. These
-tests cover what needs a cluster: executors in pods for state (they share the checkpoint's volume),
-and in `make test-all` for real-time mode and Python, the images of examples, and a Service as the
-source.
+Their cases (examples/tests) run each of them on one machine. These tests cover what needs a
+cluster: executors in pods for state (they share the checkpoint's volume), and in `make test-all`
+for real-time mode and Python, the images of examples, and a Service as the source.
 
 The examples run a few at a time, since a start mostly waits.
 """

@@ -27,6 +27,9 @@ from penstock.local.kafka.clients import KafkaClients, describe
 from penstock.local.tools import jars
 from penstock.local.tools.java import require_java
 
+# So that streams of all modes share a JVM.
+_HEAP_MEBIBYTES = 1024
+
 
 @dataclass(frozen=True)
 class Folders:
@@ -78,7 +81,8 @@ class Bench:
     def _jvm_for(self, stream: ContinuousStream, environment: LocalEnvironment) -> Jvm:
         """The JVM that runs, if it is one for such a stream."""
         spec = stream.spec
-        heap, class_path = driver_memory(spec).heap, main.class_path(spec, environment)
+        heap = max(driver_memory(spec).heap, _HEAP_MEBIBYTES)
+        class_path = main.class_path(spec, environment)
         archive = class_archive(spec, environment).options_if_written
         options = fast_start_options((*archive, *main.java_options(spec)), heap, cores=0)
         submit = session.submit_arguments(spec, session.SCRATCH)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainValidator,
@@ -57,6 +58,12 @@ def _as_hex(text: str) -> str:
     return text
 
 
+def _quoted(given: Any) -> Any:
+    if isinstance(given, int | float):
+        raise ValueError("write it in quotes: YAML reads digits as a number")
+    return given
+
+
 def _as_modes(given: Any) -> tuple[str, ...] | Literal["all"]:
     if given == "all":
         return "all"
@@ -67,7 +74,7 @@ def _as_modes(given: Any) -> tuple[str, ...] | Literal["all"]:
 
 Modes = Annotated[tuple[ModeName, ...] | Literal["all"], PlainValidator(_as_modes)]
 Time = Annotated[str, AfterValidator(_as_time)]
-Hex = Annotated[str, AfterValidator(_as_hex)]
+Hex = Annotated[str, BeforeValidator(_quoted), AfterValidator(_as_hex)]
 File = Annotated[str, Field(min_length=1)]
 Topic = Annotated[
     str, text_like(r"^[a-zA-Z0-9._-]{1,249}$", "takes letters, digits, '.', '_' and '-'")
@@ -266,6 +273,8 @@ def read_cases(path: Path, data: bytes) -> CaseFile | list[FileFinding]:
         return [_finding(path, YamlPlace(error.line, error.column), error.reason)]
     if root is None or not isinstance(root.content, dict):
         return [_finding(path, YamlPlace(1, 1), "should be an object with stream and cases")]
+    if {"apiVersion", "kind"} <= root.content.keys():
+        return [_finding(path, YamlPlace(1, 1), "is a manifest: name the file with its cases")]
     document = Document(root.content, root.place, str(path))
     try:
         cases = Cases.model_validate_json(json.dumps(root.content))

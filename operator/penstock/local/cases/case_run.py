@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -30,7 +31,7 @@ from penstock.local.cases.case_file import (
 )
 from penstock.local.cases.case_topics import CaseTopics, SentRecord
 from penstock.local.cases.checkpoint_edits import advance_watermark, newest_epoch, undo_last_batch
-from penstock.local.cases.comparison import Expected, KafkaRecord, compare
+from penstock.local.cases.comparison import REASON, Expected, KafkaRecord, compare
 from penstock.local.cases.stream_of_case import (
     NotTestable,
     StreamOfCase,
@@ -40,8 +41,6 @@ from penstock.local.cases.stream_of_case import (
 )
 from penstock.local.kafka.clients import lines_of
 
-# As driver/kafka/dead_letters.py writes it.
-_REASON_HEADER = "__penstock.errors.reason"
 # A query that fails for the same reason again does not get better here.
 _MAX_ATTEMPTS = 3
 _BACKOFF_SECONDS = 0.1
@@ -75,8 +74,8 @@ class _QueryRun:
     unread: tuple[str, ...] = ()
     """Partitions with records of the case that it has not read."""
     dropped_late: int = 0
-    retried: dict[str, str] = field(default_factory=dict)
-    """Failures after which it was started again: the messages by their reasons."""
+    retried: dict[datetime, LastFailure] = field(default_factory=dict)
+    """Failures after which it was started again, by their times."""
     last: DriverReport | None = None
 
 
@@ -94,10 +93,18 @@ class CaseRunner:
     """Runs the cases of one file, one after another, in one JVM."""
 
     def __init__(
-        self, jvm: Jvm, topics: CaseTopics, file: CaseFile, environment: LocalEnvironment
+        self,
+        jvm: Jvm,
+        topics: CaseTopics,
+        file: CaseFile,
+        environment: LocalEnvironment,
+        start_seconds: int = 0,
     ) -> None:
-        """`environment` has a checkpoint that no other case uses."""
+        """`environment` has a checkpoint that no other case uses. `start_seconds`: what the first
+        session may take more.
+        """
         self._jvm = jvm
+        self._start_seconds = start_seconds
         self.topics = topics
         self._file = file
         self._environment = environment
@@ -175,21 +182,21 @@ class CaseRunner:
         over.
         """
         ran, stop = _QueryRun(), threading.Event()
-        stream = _giving_up(stream)
         followed = FollowedStream(LiveFields.of(stream.spec))
         runtime = QueryRuntime(stream, DriverContext.of(stream, environment, self._jvm, followed))
         own_thread = threading.get_ident()
 
         def look(report: DriverReport) -> None:
-            ran.last = report
             if stop.is_set() or threading.get_ident() != own_thread:
                 return
+            ran.last = report
             _count_late(runtime, ran)
             failure = report.last_failure
-            if report.state is QueryState.FAILED:
+            if report.state is QueryState.RESTARTING and failure is not None:
+                ran.retried[failure.time] = failure
+            gives_up = may_give_up and len(ran.retried) >= _MAX_ATTEMPTS
+            if report.state is QueryState.FAILED or gives_up:
                 ran.failure = failure
-            elif report.state is QueryState.RESTARTING and failure is not None:
-                ran.retried[failure.reason] = failure.message
             elif report.state is QueryState.COMPLETED:
                 ran.is_done, ran.unread = True, _not_reached(runtime, ends)
             elif report.state is QueryState.RUNNING and runs_on:
@@ -199,6 +206,10 @@ class CaseRunner:
                 stop.set()
 
         runs_on = stream.spec.trigger.mode.has_long_running_tasks
+        kafka = stream.spec.source.kafka
+        may_give_up = kafka is None or kafka.dead_letters is None
+        seconds += self._start_seconds
+        self._start_seconds = 0
         policy = replace(RestartPolicy.from_spec(stream.spec), backoff_base=_BACKOFF_SECONDS)
         timers = [
             threading.Timer(seconds, stop.set),
@@ -278,6 +289,8 @@ class _Step:
             stream = without_empty_batches(stream)
         ran = self._run_query(of_batches(stream), left)
         came = runner.topics.new_records(self._out_topics())
+        if ran.failure is not None and step.fails is None:
+            return self._of_end(ran)
         differences = [*self._of_end(ran), *self._of_output(came, ran, left)]
         differences += self._of_dead_letters()
         dropped_late += ran.dropped_late
@@ -302,7 +315,7 @@ class _Step:
         expected, failure = self._step.fails, ran.failure
         if failure is None and not ran.is_done:
             state = "" if ran.last is None else f": {ran.last.state}. {ran.last.message}"
-            said = "".join(f" {reason}: {it}" for reason, it in ran.retried.items())
+            said = "".join(f" {it.reason}: {it.message}" for it in [*ran.retried.values()][-1:])
             return [f"not done within {self._case.timeout_seconds} s (timeoutSeconds){state}{said}"]
         if ran.unread:
             return [f"the stream does not read {', '.join(ran.unread)}, which got records"]
@@ -326,7 +339,8 @@ class _Step:
         self, came: Sequence[KafkaRecord], ran: _QueryRun, left: _Steps
     ) -> Sequence[str]:
         if self._run.dead_letters is None and ran.failure is None:
-            left.notes += [f"was started again after {it}" for it in ran.retried]
+            reasons = dict.fromkeys(it.reason for it in ran.retried.values())
+            left.notes += [f"was started again after {it}" for it in reasons]
         if self._step.out is None:
             return ()
         match = compare(
@@ -369,17 +383,8 @@ class _Step:
 def _with_reason(letter: DeadLetter) -> OutputRecord:
     if letter.reason is None:
         return letter
-    headers = {**letter.headers, _REASON_HEADER: letter.reason}
+    headers = {**letter.headers, REASON: letter.reason}
     return letter.model_copy(update={"headers": headers})
-
-
-def _giving_up(stream: ContinuousStream) -> ContinuousStream:
-    """The stream, which gives up after some failures, if records cannot be left out instead."""
-    spec = stream.spec
-    if spec.source.kafka is not None and spec.source.kafka.dead_letters is not None:
-        return stream
-    restart = spec.restart.model_copy(update={"max_attempts": _MAX_ATTEMPTS})
-    return stream.model_copy(update={"spec": spec.model_copy(update={"restart": restart})})
 
 
 def _encoded(value: object) -> bytes | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.driver.checkpoint.file_formats import EMPTY_METADATA_LINE, Entry
+from penstock.driver.kafka.offsets import Offsets
 
 _WATERMARK, _CLOCK = "batchWatermarkMs", "batchTimestampMs"
 
@@ -49,7 +50,9 @@ def undo_last_batch(checkpoint: Path, before: int) -> bool:
         entry, previous = _entry(checkpoint, epoch), _entry(checkpoint, epoch - 1)
         if entry is None:
             return False
-        if previous is None or entry.sources != previous.sources:
+        # The topics of a case begin at offset 0.
+        is_first = previous is None and any(of for of in map(_records, entry.kafka))
+        if is_first or (previous is not None and entry.sources != previous.sources):
             break
     else:
         return False
@@ -66,6 +69,10 @@ def _next_watermark(checkpoint: Path, number: int) -> int:
     """What a commit says of the batch after it; CommitLog's format has it from version 1 on."""
     _, _, line = (checkpoint / "commits" / str(number)).read_text().partition("\n")
     return int(json.loads(line or "{}").get("nextBatchWatermarkMs", 0))
+
+
+def _records(offsets: Offsets | None) -> int:
+    return sum(sum(of_topic.values()) for of_topic in (offsets or {}).values())
 
 
 def _entry(checkpoint: Path, number: int) -> Entry | None:

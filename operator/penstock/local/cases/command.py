@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from penstock.command_line import WRONG_USAGE, CommandError, files, option
 from penstock.driver import logs
 from penstock.local.cases.bench import Bench, Folders, open_bench
 from penstock.local.cases.case_file import Case, CaseFile, ModeName, is_case_file, read_cases
-from penstock.local.cases.stream_of_case import modes_to_run
+from penstock.local.cases.stream_of_case import NotTestable, modes_to_run, prepare
 from penstock.local.cases.verdicts import Verdict, as_junit, as_text, summary
 from penstock.local.command import use_utc
 from penstock.local.errors import print_message, refusing
@@ -65,8 +66,7 @@ def run_cases(
     chosen = list(_chosen(_case_files(paths), only))
     if not chosen:
         raise CommandError(f"no case has {only!r} in its name", WRONG_USAGE)
-    for it in chosen:
-        require_files(it.stream.spec, secrets, config_maps)
+    _check_files(chosen, secrets, config_maps)
     hide_from_git()
     log = (FOLDER / "test.log").absolute()
     log.unlink(missing_ok=True)
@@ -90,6 +90,10 @@ def run_cases(
         return 0
     print_message(f"what the driver and Spark say is in {short_path(log)}")
     return 1
+
+
+# Before there is one.
+_ANY_BROKER = "localhost:9092"
 
 
 @dataclass(frozen=True)
@@ -132,12 +136,27 @@ def _case_files(paths: list[str]) -> list[CaseFile]:
     return found
 
 
+def _check_files(chosen: list[_ChosenCase], secrets: Path, config_maps: Path) -> None:
+    """Raises CommandError if a stream that is to run lacks a file of the user's."""
+    for it in chosen:
+        # What prevents one mode is the outcome of its case.
+        with contextlib.suppress(NotTestable):
+            run = prepare(it.stream, it.mode, _ANY_BROKER, it.file.cases.paths)
+            try:
+                require_files(run.stream.spec, secrets, config_maps)
+            except CommandError as error:
+                raise CommandError(f"{it.file.path}: {error}", error.code) from error
+
+
 def _chosen(files: list[CaseFile], only: str) -> Iterator[_ChosenCase]:
     for file in files:
         try:
             stream, _ = load_stream(file.beside(file.cases.stream))
         except CommandError as error:
             raise CommandError(f"{file.path}: stream: {error}", WRONG_USAGE) from error
+        if stream.spec.source.kafka is None:
+            why = "reads no topic of Kafka, and cases give records to topics"
+            raise CommandError(f"{file.path}: {stream.metadata.name} {why}", WRONG_USAGE)
         for case in file.cases.cases:
             if only in case.name:
                 for mode in modes_to_run(stream.spec, case):

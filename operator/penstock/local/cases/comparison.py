@@ -12,6 +12,8 @@ from typing import Any
 
 from penstock.local.cases.case_file import OutputRecord
 
+REASON = "__penstock.errors.reason"
+"""The header with a dead letter's reason (driver/kafka/dead_letters.py)."""
 _MOST_SHOWN = 200
 _MOST_DIFFERENCES = 5
 
@@ -35,7 +37,8 @@ class KafkaRecord:
 
     def __str__(self) -> str:
         key = "" if self.key is None else f" key {shown(self.key)},"
-        return f"{self.topic}/{self.partition}@{self.offset}{key} value {shown(self.value)}"
+        reason = f" ({shown(self.headers[REASON])})" if REASON in self.headers else ""
+        return f"{self.topic}/{self.partition}@{self.offset}{key} value {shown(self.value)}{reason}"
 
 
 @dataclass(frozen=True)
@@ -176,10 +179,10 @@ def _differences(expected: Expected, record: KafkaRecord) -> list[str]:
         wrong += _of_json("value", given.value_includes, record.value, includes=True)
     for name, text in given.headers.items():
         if name not in record.headers:
-            wrong.append(f"headers.{name}: did not come")
+            wrong.append(f"{_of_header(name)}: did not come")
         elif _bytes(text) != record.headers[name]:
             wrong.append(
-                f"headers.{name}: expected {shown(_bytes(text))}, came "
+                f"{_of_header(name)}: expected {shown(_bytes(text))}, came "
                 f"{shown(record.headers[name])}"
             )
     return wrong
@@ -256,12 +259,17 @@ def _exact(value: Any) -> Any:
     return Decimal(repr(value)) if isinstance(value, float) else value
 
 
+def _of_header(name: str) -> str:
+    return "reason" if name == REASON else f"headers.{name}"
+
+
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
 def _as_json(value: Any) -> str:
-    return _cut(json.dumps(value, ensure_ascii=False, default=str))
+    text = json.dumps(value, ensure_ascii=False, default=lambda number: f"\0{number}\0")
+    return _cut(text.replace('"\\u0000', "").replace('\\u0000"', ""))  # digits without quotes
 
 
 def _text(expected: Expected) -> str:

@@ -28,6 +28,7 @@ from penstock.validation.spec_check import find_problems
 
 ROWS = "__penstock-rows"
 """The topic that gets the rows of a stream whose sink is no topic, as JSON."""
+_IN_IMAGE = "local://"
 _EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 _TRIGGERS: Mapping[ModeName, dict[str, Any]] = {
     "continuous": {"checkpointInterval": "200ms"},
@@ -101,8 +102,7 @@ def prepare(
 
     `paths`: those in the query, and what stands for them on this machine.
     """
-    kafka = stream.spec.source.kafka
-    if kafka is None:
+    if stream.spec.source.kafka is None:
         raise NotTestable("the stream reads no topic of Kafka, and cases give records to topics")
     spec = _in_mode(stream.spec, mode)
     if isinstance(spec, str):
@@ -220,8 +220,14 @@ def _with_paths(spec: StreamSpec, paths: Mapping[str, str]) -> StreamSpec:
     any_path = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
     found = re.compile(rf"(?<![\w./-])({any_path})(?![\w.-])")
 
+    used = set[str]()
+
+    def here(match: re.Match[str]) -> str:
+        used.add(match[1])
+        return paths[match[1]]
+
     def replaced(text: str) -> str:
-        return found.sub(lambda match: paths[match[1]], text)
+        return found.sub(here, text)
 
     update: dict[str, Any] = {}
     if transform.sql is not None:
@@ -229,4 +235,15 @@ def _with_paths(spec: StreamSpec, paths: Mapping[str, str]) -> StreamSpec:
     if transform.python is not None and transform.python.inline is not None:
         inline = replaced(transform.python.inline)
         update["python"] = transform.python.model_copy(update={"inline": inline})
-    return spec.model_copy(update={"transform": transform.model_copy(update=update)})
+    jars = [
+        f"{_IN_IMAGE}{replaced(jar.removeprefix(_IN_IMAGE))}" if jar.startswith(_IN_IMAGE) else jar
+        for jar in spec.dependencies.jars
+    ]
+    if unused := sorted(paths.keys() - used):
+        raise NotTestable(f"paths: {unused[0]} is neither in the query nor in dependencies.jars")
+    return spec.model_copy(
+        update={
+            "transform": transform.model_copy(update=update),
+            "dependencies": spec.dependencies.model_copy(update={"jars": jars}),
+        }
+    )

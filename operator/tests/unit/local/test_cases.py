@@ -69,6 +69,8 @@ def case(**fields: Any) -> Case:
         (f"{HEAD}- {{name: a, out: [], kill: true}}", "kill needs a next step"),
         (f"{HEAD}- {{name: a, steps: [{{fails: {{reason: A}}}}, {{out: []}}]}}", "no next step"),
         (f"{HEAD}- {{name: a, out: []}}\n- {{name: a, out: []}}", "two cases have the name 'a'"),
+        (f"{HEAD}- {{name: a, in: [{{valueHex: 00}}], out: []}}", "write it in quotes"),
+        ("apiVersion: a\nkind: b", "is a manifest: name the file with its cases"),
         (f"{HEAD}- {{name: a, modes: [], out: []}}", "should be all, or a list of continuous"),
         (f"{HEAD}- {{name: a, out: }}", "out is null: remove it, or write a value"),
         (f"{HEAD}- {{name: a, out: [{{headers: {{}}}}]}}", "at least 1"),
@@ -116,6 +118,8 @@ def expected(*records: dict[str, Any]) -> list[Expected]:
         ({"value": {"a": 1, "b": None}}, b'{ "a": 1.0 }', None),
         ({"value": {"a": 12345678901234567.12}}, b'{"a": 12345678901234567.99}', "came"),
         ({"value": {"a": 1.5}}, b'{"a": 1.50}', None),
+        ({"value": {"a": 1}}, b'{"a": 0.50}', "value.a: expected 1, came 0.50"),
+        ({"value": {"a": "0.5"}}, b'{"a": 0.5}', 'value.a: expected "0.5", came 0.5'),
         ({"value": {"a": 2}}, b'{"a": 1, "a": 2}', 'which has a twice'),
         ({"value": {"a": 1}}, b'{"a": true}', "value.a: expected 1, came true"),
         ({"value": {"a": 1}}, b'{"a": "1"}', 'value.a: expected 1, came "1"'),
@@ -268,6 +272,11 @@ def test_paths_of_the_query_are_replaced() -> None:
     example = ContinuousStream.from_yaml((CHECKOUT / "examples/join-table.yaml").read_text())
     run = prepare(example, "microBatch", "localhost:1", {"/etc/shops": "/here"})
     assert "text.`/here/shops.jsonl`" in (run.stream.spec.transform.sql or "")
+    with pytest.raises(NotTestable, match="paths: /etc/shop is neither"):
+        prepare(example, "microBatch", "localhost:1", {"/etc/shop": "/here"})
+    java = ContinuousStream.from_yaml((CHECKOUT / "examples/java-transform.yaml").read_text())
+    run = prepare(java, "continuous", "localhost:1", {"/opt/jars": "/here"})
+    assert run.stream.spec.dependencies.jars == ["local:///here/bookings.jar"]
 
 
 def test_verdicts_for_people_and_programs() -> None:

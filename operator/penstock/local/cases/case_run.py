@@ -31,7 +31,7 @@ from penstock.local.cases.case_file import (
 )
 from penstock.local.cases.case_topics import CaseTopics, SentRecord
 from penstock.local.cases.checkpoint_edits import advance_watermark, newest_epoch, undo_last_batch
-from penstock.local.cases.comparison import REASON, Expected, KafkaRecord, compare
+from penstock.local.cases.comparison import REASON_HEADER, Expected, KafkaRecord, compare
 from penstock.local.cases.stream_of_case import (
     NotTestable,
     StreamOfCase,
@@ -383,7 +383,7 @@ class _Step:
 def _with_reason(letter: DeadLetter) -> OutputRecord:
     if letter.reason is None:
         return letter
-    headers = {**letter.headers, REASON: letter.reason}
+    headers = {**letter.headers, REASON_HEADER: letter.reason}
     return letter.model_copy(update={"headers": headers})
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.local.cases.case_file import OutputRecord
 
-REASON = "__penstock.errors.reason"
+REASON_HEADER = "__penstock.errors.reason"
 """The header with a dead letter's reason (driver/kafka/dead_letters.py)."""
 _MOST_SHOWN = 200
 _MOST_DIFFERENCES = 5
@@ -37,7 +37,7 @@ class KafkaRecord:
 
     def __str__(self) -> str:
         key = "" if self.key is None else f" key {shown(self.key)},"
-        reason = f" ({shown(self.headers[REASON])})" if REASON in self.headers else ""
+        reason = f" ({shown(self.headers[REASON_HEADER])})" if REASON_HEADER in self.headers else ""
         return f"{self.topic}/{self.partition}@{self.offset}{key} value {shown(self.value)}{reason}"
 
 
@@ -260,7 +260,7 @@ def _exact(value: Any) -> Any:
 
 
 def _of_header(name: str) -> str:
-    return "reason" if name == REASON else f"headers.{name}"
+    return "reason" if name == REASON_HEADER else f"headers.{name}"
 
 
 def _bytes(text: str | None) -> bytes | None:

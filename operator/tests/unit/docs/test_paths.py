@@ -13,7 +13,7 @@ PACKAGE = CHECKOUT / "operator" / "penstock"
 DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")])
 _PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w.-]+/)`")
 _ROOMS = {path.name for path in [*CHECKOUT.iterdir(), *PACKAGE.iterdir()] if path.is_dir()}
-_ROOMS -= {"build"}  # what a command makes, and not every command makes all of it
+_ROOMS -= {"build", ".penstock"}  # what commands make, and not each all of it
 _LINK = re.compile(r"\]\(([^)#:\s]+)?(#[^)\s]+)?\)")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from penstock.api.group_version import KIND
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.operator_settings import PodSecurity
 from penstock.contract.stream_defaults import StreamDefaults
+from penstock.local.cases.case_file import CaseFile, read_cases
 from penstock.validation.spec_check import judge_defaults
 from testkit.paths import CHECKOUT
 
@@ -56,7 +58,10 @@ def test_every_piece_of_yaml_fits_into_a_stream(text: str) -> None:
     Objects of other kinds are only parsed.
     """
     piece = yaml.safe_load(text)
-    if set(piece) == {"watchNamespaceSelector"}:
+    if isinstance(piece, list) or "cases" in piece:  # of penstock test
+        whole = f"stream: a.yaml\ncases:\n{text}" if isinstance(piece, list) else text
+        assert isinstance(read_cases(Path("cases.yaml"), whole.encode()), CaseFile)
+    elif set(piece) == {"watchNamespaceSelector"}:
         assert set(piece["watchNamespaceSelector"]) <= {"matchLabels", "matchExpressions"}
     elif "streamDefaults" in piece:  # a value of the chart, like the one before
         defaults = StreamDefaults(piece["streamDefaults"])

@@ -150,11 +150,12 @@ def _in_mode(spec: StreamSpec, mode: ModeName) -> StreamSpec | str:
     own = _BY_MODE[spec.trigger.mode]
     if mode == "microBatch" and own == "microBatch":
         return spec
-    content = spec.model_dump(by_alias=True, exclude_none=True, mode="json")
+    content = spec.model_dump(by_alias=True, exclude_unset=True, mode="json")
     try:
         return StreamSpec.model_validate({**content, "trigger": {mode: _TRIGGERS[mode]}})
     except ValidationError as error:
-        return "; ".join(problem.message for problem in describe_error(error))
+        messages = (problem.message for problem in describe_error(error))
+        return "; ".join(it.removeprefix("the resource: ") for it in messages)
 
 
 def _means_the_same(spec: StreamSpec, other: StreamSpec | str) -> bool:

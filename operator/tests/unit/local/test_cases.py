@@ -262,6 +262,10 @@ def test_all_modes_are_those_that_the_query_can_have() -> None:
     assert modes_to_run(counting.spec, every) == ["microBatch", "realTime"]
     assert modes_to_run(SPEC.spec, every) == ["continuous", "microBatch", "realTime"]
     assert modes_to_run(SPEC.spec, case()) == ["continuous"]
+    one_pod = stream(
+        kafka_source(), kafka_sink(), trigger=MICRO_BATCH, executor={"mode": "InDriver"}
+    )
+    assert modes_to_run(one_pod.spec, every) == ["microBatch", "continuous", "realTime"]
     with pytest.raises(NotTestable, match="continuous: "):
         prepare(counting, "continuous", "localhost:1", {})
     with pytest.raises(NotTestable, match="reads no topic"):

@@ -117,7 +117,8 @@ def open_bench(folders: Folders, stream: ContinuousStream) -> Iterator[Bench]:
     pyspark_folder()
     java = require_java()
     of_broker = jars.jar_folder(jars.BROKER, stream.spec.spark_conf, print_message)
-    broker = Broker(folders.scratch / "kafka", of_broker, java)
+    # So that a record for a topic that nobody expects comes, and is seen.
+    broker = Broker(folders.scratch / "kafka", of_broker, java, makes_topics=True)
     broker.start_process()
     bench = Bench(broker, folders)
     try:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -59,7 +59,7 @@ def _as_hex(text: str) -> str:
 
 
 def _quoted(given: Any) -> Any:
-    if isinstance(given, int | float):
+    if isinstance(given, int | Decimal):
         raise ValueError("write it in quotes: YAML reads digits as a number")
     return given
 
@@ -75,6 +75,7 @@ def _as_modes(given: Any) -> tuple[str, ...] | Literal["all"]:
 Modes = Annotated[tuple[ModeName, ...] | Literal["all"], PlainValidator(_as_modes)]
 Time = Annotated[str, AfterValidator(_as_time)]
 Hex = Annotated[str, BeforeValidator(_quoted), AfterValidator(_as_hex)]
+Header = Annotated[str | None, BeforeValidator(_quoted)]
 File = Annotated[str, Field(min_length=1)]
 Topic = Annotated[
     str, text_like(r"^[a-zA-Z0-9._-]{1,249}$", "takes letters, digits, '.', '_' and '-'")
@@ -108,7 +109,9 @@ class _RecordFields(_Object):
     value: Any = Field(None, description="As the key. Null: a record without a value.")
     value_hex: Hex = ""
     value_file: File | None = Field(None, description="A file with the bytes, beside this one.")
-    headers: dict[str, str | None] = Field(default_factory=dict, min_length=1)
+    headers: dict[str, Annotated[str | None, BeforeValidator(_quoted)]] = Field(
+        default_factory=dict, min_length=1
+    )
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
@@ -171,14 +174,14 @@ class Step(_Object):
         description="Event time has come so far before the records of this step: windows that end "
         "earlier are closed.",
     )
-    in_: tuple[InputRecord, ...] = Field((), alias="in")
+    in_: list[InputRecord] = Field([], alias="in")
     kill: bool = Field(
         False,
         description="After this step the driver is killed, as it were: the last batch with records "
         "is written and not committed, and the next step begins with it.",
     )
-    out: tuple[OutputRecord, ...] | None = None
-    dead_letters: tuple[DeadLetter, ...] | None = None
+    out: list[OutputRecord] | None = None
+    dead_letters: list[DeadLetter] | None = None
     dropped_late: int | None = Field(None, ge=0)
     fails: Failure | None = None
 
@@ -200,7 +203,7 @@ class Case(Step):
         "Any", description="ByKey: records with the same key come in this order."
     )
     timeout_seconds: int = Field(60, ge=1, le=3600)
-    steps: tuple[Step, ...] = ()
+    steps: list[Step] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _one_shape(self) -> Self:
@@ -220,8 +223,8 @@ class Case(Step):
         return self
 
     @property
-    def all_steps(self) -> tuple[Step, ...]:
-        return self.steps or (self,)
+    def all_steps(self) -> list[Step]:
+        return self.steps or [self]
 
 
 class Cases(_Object):
@@ -232,11 +235,11 @@ class Cases(_Object):
         default_factory=dict,
         description="Paths in the query, and what stands for them here, beside this file.",
     )
-    cases: tuple[Case, ...]
+    cases: list[Case]
 
     @field_validator("cases")
     @classmethod
-    def _names_differ(cls, cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    def _names_differ(cls, cases: list[Case]) -> list[Case]:
         if not cases:
             raise ValueError("write at least one")
         names = [case.name for case in cases]
@@ -277,7 +280,7 @@ def read_cases(path: Path, data: bytes) -> CaseFile | list[FileFinding]:
         return [_finding(path, YamlPlace(1, 1), "is a manifest: name the file with its cases")]
     document = Document(root.content, root.place, str(path))
     try:
-        cases = Cases.model_validate_json(json.dumps(root.content))
+        cases = Cases.model_validate(root.content)
     except ValidationError as error:
         return [
             _finding(path, YamlPlace(*document.locate(problem)), problem.message)

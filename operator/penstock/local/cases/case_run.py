@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +30,7 @@ from penstock.local.cases.case_file import (
 )
 from penstock.local.cases.case_topics import CaseTopics, SentRecord
 from penstock.local.cases.checkpoint_edits import advance_watermark, newest_epoch, undo_last_batch
-from penstock.local.cases.comparison import REASON_HEADER, Expected, KafkaRecord, compare
+from penstock.local.cases.comparison import REASON_HEADER, Expected, KafkaRecord, compare, json_of
 from penstock.local.cases.stream_of_case import (
     NotTestable,
     StreamOfCase,
@@ -128,7 +127,7 @@ class CaseRunner:
         self.topics.make(topics_of(run, self.cases))
         differences: list[str] = []
         for number, step in enumerate(case.all_steps, 1):
-            found = _Step(self, case, step, run, environment).run(left)
+            found = _Step(self, case, step, run, environment, left).run()
             where = f"step {number}, " if len(case.all_steps) > 1 else ""
             differences = [f"{where}{it}" for it in found]
             if differences:
@@ -276,33 +275,36 @@ class _Step:
         step: Step,
         run: StreamOfCase,
         environment: LocalEnvironment,
+        left: _Steps,
     ) -> None:
+        self._left = left
         self._runner = runner
         self._case = case
         self._step = step
         self._run = run
         self._environment = environment
 
-    def run(self, left: _Steps) -> list[str]:
+    def run(self) -> list[str]:
         """What differs."""
         step, runner, checkpoint = self._step, self._runner, self._environment.checkpoint
+        left = self._left
         stream, before, dropped_late = self._run.stream, newest_epoch(checkpoint), 0
         if step.watermark is not None:
             if problem := advance_watermark(checkpoint, milliseconds(step.watermark)):
                 return [f"watermark: {problem}"]
             # In batches, as real-time mode plans none without records: both share a checkpoint.
-            closing = self._run_query(of_batches(stream, always=True), left)
+            closing = self._run_query(of_batches(stream, always=True))
             dropped_late = closing.dropped_late
             if closing.failure is not None or not closing.is_done:
                 return self._of_end(closing)
         left.ends |= runner.topics.send(runner.input(step.in_, self._run))
         if step.kill:
             stream = without_empty_batches(stream)
-        ran = self._run_query(of_batches(stream), left)
+        ran = self._run_query(of_batches(stream))
         came = runner.topics.new_records(self._out_topics())
         if ran.failure is not None and step.fails is None:
             return self._of_end(ran)
-        differences = [*self._of_end(ran), *self._of_output(came, ran, left)]
+        differences = [*self._of_end(ran), *self._of_output(came, ran)]
         differences += self._of_dead_letters()
         dropped_late += ran.dropped_late
         if step.dropped_late not in (None, dropped_late):
@@ -318,9 +320,9 @@ class _Step:
     def _is_once(self) -> bool:
         return self._run.stream.spec.sink.exactly_once
 
-    def _run_query(self, stream: ContinuousStream, left: _Steps) -> _QueryRun:
-        seconds = self._case.timeout_seconds
-        return self._runner.run_query(stream, self._environment, left.ends, seconds)
+    def _run_query(self, stream: ContinuousStream) -> _QueryRun:
+        ends, seconds = self._left.ends, self._case.timeout_seconds
+        return self._runner.run_query(stream, self._environment, ends, seconds)
 
     def _of_end(self, ran: _QueryRun) -> list[str]:
         expected, failure = self._step.fails, ran.failure
@@ -346,9 +348,8 @@ class _Step:
             ]
         return []
 
-    def _of_output(
-        self, came: Sequence[KafkaRecord], ran: _QueryRun, left: _Steps
-    ) -> Sequence[str]:
+    def _of_output(self, came: Sequence[KafkaRecord], ran: _QueryRun) -> Sequence[str]:
+        left = self._left
         if self._run.dead_letters is None and ran.failure is None:
             reasons = dict.fromkeys(it.reason for it in ran.retried.values())
             left.notes += [f"was started again after {it}" for it in reasons]
@@ -367,16 +368,11 @@ class _Step:
         return match.differences
 
     def _out_topics(self) -> list[str]:
+        """That of the sink; if a column names topics, all that the stream does not read."""
         if self._run.sink_topic is not None:
             return [self._run.sink_topic]
-        named = {
-            it.topic
-            for case in self._runner.cases
-            for step in case.all_steps
-            for it in step.out or ()
-            if it.topic is not None
-        }
-        return sorted(named)
+        source = {topic for topic, _ in self._left.ends} | {self._run.dead_letters}
+        return sorted(self._runner.topics.names() - source)
 
     def _of_dead_letters(self) -> list[str]:
         topic, letters = self._run.dead_letters, self._step.dead_letters
@@ -402,4 +398,4 @@ def _encoded(value: object) -> bytes | None:
     """A text as it is, and anything else as JSON."""
     if value is None or isinstance(value, str):
         return None if value is None else value.encode()
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return json_of(value, separators=(",", ":")).encode()

@@ -70,6 +70,11 @@ class CaseTopics:
                     raise
                 time.sleep(_RETRY_SECONDS)
 
+    def names(self) -> set[str]:
+        """Those that are there, also if the broker has made them for a record."""
+        with self._clients.admin() as admin:
+            return set(self._clients.result(admin.listTopics().names()))
+
     def send(self, records: Iterable[SentRecord]) -> dict[tuple[str, int], int]:
         """Sends records in this order; by partition, where each ends afterwards."""
         jvm, kafka = self._clients.jvm, self._clients.kafka

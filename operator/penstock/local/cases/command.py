@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import sys
 import tempfile
@@ -73,6 +74,7 @@ def run_cases(
     verdicts = list[Verdict]()
     with tempfile.TemporaryDirectory(prefix="penstock-test-") as folder, log.open("a") as lines:
         logs.set_up(lines)
+        logging.captureWarnings(capture=True)
         print_message("starting Kafka and Spark")
         folders = Folders(Path(folder), log, class_path, config_maps, secrets)
         try:

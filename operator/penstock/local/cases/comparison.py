@@ -182,8 +182,8 @@ def _differences(expected: Expected, record: KafkaRecord) -> list[str]:
             wrong.append(f"{_of_header(name)}: did not come")
         elif _bytes(text) != record.headers[name]:
             wrong.append(
-                f"{_of_header(name)}: expected {shown(_bytes(text))}, came "
-                f"{shown(record.headers[name])}"
+                f"{_of_header(name)}: expected {_quoted(_bytes(text))}, came "
+                f"{_quoted(record.headers[name])}"
             )
     return wrong
 
@@ -204,7 +204,7 @@ def _of_part(
         return []
     if exact == came:
         return []
-    return [f"{name}: expected {shown(exact)}, came {shown(came)}"]
+    return [f"{name}: expected {_quoted(exact)}, came {_quoted(came)}"]
 
 
 def _of_json(name: str, value: Any, came: bytes | None, *, includes: bool = False) -> list[str]:
@@ -250,13 +250,8 @@ def _walk(path: str, expected: Any, came: Any, includes: bool) -> Iterable[str]:
     elif isinstance(expected, list) and isinstance(came, list) and len(expected) == len(came):
         for n, value in enumerate(expected):
             yield from _walk(f"{path}[{n}]", value, came[n], False)
-    elif isinstance(expected, bool) is not isinstance(came, bool) or _exact(expected) != came:
+    elif isinstance(expected, bool) is not isinstance(came, bool) or expected != came:
         yield f"{path}: expected {_as_json(expected)}, came {_as_json(came)}"
-
-
-def _exact(value: Any) -> Any:
-    """A number by the digits with which it is written."""
-    return Decimal(repr(value)) if isinstance(value, float) else value
 
 
 def _of_header(name: str) -> str:
@@ -267,9 +262,14 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
+def json_of(value: Any, **options: Any) -> str:
+    """A value as JSON, numbers with all their digits."""
+    text = json.dumps(value, ensure_ascii=False, default=lambda number: f"\0{number}\0", **options)
+    return text.replace('"\\u0000', "").replace('\\u0000"', "")  # digits without quotes
+
+
 def _as_json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=lambda number: f"\0{number}\0")
-    return _cut(text.replace('"\\u0000', "").replace('\\u0000"', ""))  # digits without quotes
+    return _cut(json_of(value))
 
 
 def _text(expected: Expected) -> str:
@@ -296,6 +296,21 @@ def shown(content: bytes | None) -> str:
     except UnicodeDecodeError:
         return _cut(f"0x{content.hex()}")
     return _cut("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text))
+
+
+def _quoted(content: bytes | None) -> str:
+    """With quotes around a text, whose blanks would not be seen."""
+    text = shown(content)
+    is_text = content is not None and not (text.startswith("0x") and not _is_text(content))
+    return f'"{text}"' if is_text else text
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _cut(text: str) -> str:

@@ -40,7 +40,11 @@ class Broker:
 
     cluster_id = "penstockLocalTestAAAAA"
 
-    def __init__(self, folder: Path, jars: Path, java: str = "java") -> None:
+    def __init__(
+        self, folder: Path, jars: Path, java: str = "java", *, makes_topics: bool = False
+    ) -> None:
+        """`makes_topics`: it creates a topic that a client names and that does not exist."""
+        self._makes_topics = makes_topics
         self._folder = folder
         # It runs in its folder, so a path of its command line is absolute.
         java = str(Path(java).absolute()) if os.sep in java else java
@@ -120,6 +124,7 @@ class Broker:
                 f"advertised.listeners=INTERNAL://{client}",
                 f"controller.quorum.voters=1@{controller}",
                 f"log.dirs={_DATA}",
+                *(["auto.create.topics.enable=true"] if self._makes_topics else []),
                 "",
             ]
         )

@@ -22,6 +22,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any, NoReturn
 
 import yaml
@@ -32,7 +33,7 @@ MAX_VALUES = 50_000
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one without C takes ten times as long
 
-Scalar = str | int | float | bool | None
+Scalar = str | int | float | Decimal | bool | None
 _WORDS: dict[str, Scalar] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE"), True),
@@ -97,14 +98,14 @@ def compose(text: str, first_line: int = 1, *, for_kubectl: bool = True) -> Yaml
     """The only document of the text, which begins at this line of its file; None if it is empty.
 
     Raises InvalidYaml. If it is not `for_kubectl`, yes, no, on, off, y and n are texts, as in YAML
-    1.2.
+    1.2, and a number with a fraction is a Decimal, with all its digits.
     """
-    return _Composer(text, first_line, _WORDS if for_kubectl else _WORDS_OF_YAML_1_2).compose()
+    return _Composer(text, first_line, for_kubectl=for_kubectl).compose()
 
 
 class _Composer:
-    def __init__(self, text: str, first_line: int, words: Mapping[str, Scalar]) -> None:
-        self._words = words
+    def __init__(self, text: str, first_line: int, *, for_kubectl: bool) -> None:
+        self._for_kubectl = for_kubectl
         self._events = yaml.parse(text, Loader=_Loader)
         self._first_line = first_line
         self._size = 0
@@ -118,6 +119,8 @@ class _Composer:
                     documents += 1
                     if event.version is not None or event.tags:
                         self._refuse("kubectl takes no % directives: remove them", event.start_mark)
+                    if documents > 1 and not self._for_kubectl:
+                        self._refuse("a second document: write a file for each", event.start_mark)
                     if documents > 1:
                         message = "kubectl reads nothing after `...`: write ---"
                         self._refuse(message, event.start_mark)
@@ -156,7 +159,7 @@ class _Composer:
     def _scalar(self, event: yaml.ScalarEvent, place: YamlPlace) -> YamlNode:
         is_plain = event.style is None or event.style == ""
         try:
-            content = _resolve(event.value, event.tag, is_plain, self._words)
+            content = _resolve(event.value, event.tag, is_plain, for_kubectl=self._for_kubectl)
         except ValueError as error:
             self._refuse(str(error), event.start_mark)
         if isinstance(content, str):
@@ -234,18 +237,19 @@ class _Composer:
         raise InvalidYaml(reason, place.line, place.column)
 
 
-def _resolve(text: str, tag: str | None, plain: bool, words: Mapping[str, Scalar]) -> Scalar:
+def _resolve(text: str, tag: str | None, plain: bool, *, for_kubectl: bool) -> Scalar:
     """What a scalar is for Go; ValueError if its tag contradicts it or JSON has no such number."""
     kind = (tag or "").removeprefix(_TAG)
     if kind not in _TYPES and (kind not in ("", "!") or not plain):
         return text
-    value = _plain(text, words)
+    value = _plain(text, _WORDS if for_kubectl else _WORDS_OF_YAML_1_2)
     if isinstance(value, float) and math.isnan(value):
         raise ValueError(f"{text} is not a number that JSON has")
     expected = _TYPES.get(kind, (object,))
     if not isinstance(value, expected) or (isinstance(value, bool) and expected[0] is int):
         raise ValueError(f"{text!r} does not have the type of its tag !!{kind}")
-    return value
+    is_exact = isinstance(value, float) and not for_kubectl
+    return Decimal(text.replace("_", "")) if is_exact else value
 
 
 def _plain(text: str, words: Mapping[str, Scalar]) -> Scalar:

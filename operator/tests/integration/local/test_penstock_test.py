@@ -93,6 +93,15 @@ def test_each_mode_through_a_kill_and_what_is_said_of_a_difference(tmp_path: Pat
          "out": [{"value": {"k": "a", "n": 1}}]},
     ], sink={"console": {}}, trigger=MICRO_BATCH,
           transform={"sql": "SELECT CAST(key AS STRING) AS k, 1 AS n FROM source"})  # fmt: skip
+    to_a: dict[str, Any] = {"topic": "to-a", "value": "1"}
+    write(tmp_path, "routed", [
+        {"name": "known", "in": [{"key": "a", "value": "1"}], "out": [to_a]},
+        {"name": "unknown", "in": [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}],
+         "out": [to_a]},
+    ], sink={"kafka": {"bootstrapServers": "k:9092"}}, trigger=MICRO_BATCH,
+        transform={
+        "sql": "SELECT concat('to-', CAST(key AS STRING)) AS topic, value FROM source"
+    })  # fmt: skip
     code, said = run(tmp_path, ".", "--junit", "results.xml")
     assert code == 1, said
     verdicts = re.findall(r"^(ok  |FAIL) (\S+)-cases.yaml:\d+: (.*) \[(\w+)\]", said, re.M)
@@ -110,20 +119,23 @@ def test_each_mode_through_a_kill_and_what_is_said_of_a_difference(tmp_path: Pat
         "ok parsed fails microBatch",
         "FAIL parsed does not fail microBatch",
         "FAIL parsed fails and should not microBatch",
+        "ok routed known microBatch",
+        "FAIL routed unknown microBatch",
         "ok rows columns microBatch",
     ]
     for words in (
-        "out[0]: value: expected 3, came 2\n         came: out/0@0 value 2",
+        'out[0]: value: expected "3", came "2"\n         came: out/0@0 value 2',
         "fails: expected CastInvalidInput, nothing failed",
         "the stream failed: CastInvalidInput: ",
         "a dead letter, and nobody expected it: bad/0@0 value x (CastInvalidInput)",
         "continuous: spec.transform.sql",
-        "9 passed, 5 failed in ",
+        "came, and nobody expected it: to-b/0@0 value 2",
+        "10 passed, 6 failed in ",
     ):
         assert words in said
     assert said.count("1 came again after the kill") == 2  # at least once: count, in both modes
     suites = ElementTree.parse(tmp_path / "results.xml").getroot()
-    assert sum(int(suite.attrib["failures"]) for suite in suites) == 5
+    assert sum(int(suite.attrib["failures"]) for suite in suites) == 6
 
 
 @pytest.mark.proves("recipes.md")

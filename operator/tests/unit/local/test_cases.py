@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,7 +13,7 @@ import yaml
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.local.cases.case_file import Case, CaseFile, OutputRecord, is_case_file, read_cases
 from penstock.local.cases.case_run import Outcome
-from penstock.local.cases.comparison import Expected, KafkaRecord, Match, compare
+from penstock.local.cases.comparison import Expected, KafkaRecord, Match, compare, json_of
 from penstock.local.cases.saved_case import case_of
 from penstock.local.cases.stream_of_case import (
     ROWS,
@@ -70,6 +70,8 @@ def case(**fields: Any) -> Case:
         (f"{HEAD}- {{name: a, steps: [{{fails: {{reason: A}}}}, {{out: []}}]}}", "no next step"),
         (f"{HEAD}- {{name: a, out: []}}\n- {{name: a, out: []}}", "two cases have the name 'a'"),
         (f"{HEAD}- {{name: a, in: [{{valueHex: 00}}], out: []}}", "write it in quotes"),
+        (f"{HEAD}- {{name: a, out: [{{headers: {{h: 1}}}}]}}", "write it in quotes"),
+        (f"{HEAD}- {{name: a, out: []}}\n---\na: b", "a second document: write a file for each"),
         ("apiVersion: a\nkind: b", "is a manifest: name the file with its cases"),
         (f"{HEAD}- {{name: a, modes: [], out: []}}", "should be all, or a list of continuous"),
         (f"{HEAD}- {{name: a, out: }}", "out is null: remove it, or write a value"),
@@ -103,12 +105,19 @@ def test_a_letter_is_no_boolean() -> None:
     assert file.cases.cases[0].in_[0].value == {"n": 1, "y": "no", "on": True}
 
 
+def test_a_number_keeps_its_digits() -> None:
+    file = read(f"{HEAD}- {{name: a, in: [{{value: {{a: 1.10, b: 1e3}}}}], out: []}}")
+    assert isinstance(file, CaseFile)
+    value = file.cases.cases[0].in_[0].value
+    assert json_of(value) == '{"a": 1.10, "b": 1E+3}'
+
+
 def record(value: bytes | None, key: bytes | None = None, offset: int = 0) -> KafkaRecord:
     return KafkaRecord("out", 0, offset, key, value, {"h": b"1"})
 
 
 def expected(*records: dict[str, Any]) -> list[Expected]:
-    parsed = [OutputRecord.model_validate_json(json.dumps(it)) for it in records]
+    parsed = [OutputRecord.model_validate(it) for it in records]
     return [Expected(f"out[{n}]", it) for n, it in enumerate(parsed)]
 
 
@@ -116,8 +125,10 @@ def expected(*records: dict[str, Any]) -> list[Expected]:
     ("wanted", "came", "difference"),
     [
         ({"value": {"a": 1, "b": None}}, b'{ "a": 1.0 }', None),
-        ({"value": {"a": 12345678901234567.12}}, b'{"a": 12345678901234567.99}', "came"),
-        ({"value": {"a": 1.5}}, b'{"a": 1.50}', None),
+        ({"value": {"a": Decimal("1.1234567890123456712")}}, b'{"a": 1.1234567890123456712}', None),
+        ({"value": {"a": Decimal("1.1234567890123456712")}}, b'{"a": 1.1234567890123456700}',
+         "value.a: expected 1.1234567890123456712, came 1.1234567890123456700"),
+        ({"value": {"a": Decimal("1.5")}}, b'{"a": 1.50}', None),
         ({"value": {"a": 1}}, b'{"a": 0.50}', "value.a: expected 1, came 0.50"),
         ({"value": {"a": "0.5"}}, b'{"a": 0.5}', 'value.a: expected "0.5", came 0.5'),
         ({"value": {"a": 2}}, b'{"a": 1, "a": 2}', 'which has a twice'),
@@ -132,20 +143,20 @@ def expected(*records: dict[str, Any]) -> list[Expected]:
         ({"value": {"a": 1}}, None, "value: expected {\"a\": 1}, came null"),
         ({"value": 7}, b"7", None),
         ({"value": "7"}, b"7", None),
-        ({"value": "7 "}, b"7", "value: expected 7 , came 7"),
+        ({"value": "7 "}, b"7", 'value: expected "7 ", came "7"'),
         ({"value": None}, None, None),
-        ({"value": None}, b"", "value: expected null, came "),
+        ({"value": None}, b"", 'value: expected null, came ""'),
         ({"valueHex": "00ff"}, b"\x00\xff", None),
         ({"valueHex": "00ff"}, b"\x00\xfe", "value: expected 0x00ff, came 0x00fe"),
         ({"valueIncludes": {"a": 1}}, b'{"a": 1, "b": 2}', None),
         ({"valueIncludes": {"a": 1}}, b'{"b": 2}', "value.a: expected 1, did not come"),
         ({"valueIncludes": {"a": {"b": 1}}}, b'{"a": {"b": 1, "c": 2}}', "value.a.c: came 2"),
         ({"headers": {"h": "1"}}, b"", None),
-        ({"headers": {"h": "2"}}, b"", "headers.h: expected 2, came 1"),
+        ({"headers": {"h": "2"}}, b"", 'headers.h: expected "2", came "1"'),
         ({"headers": {"i": "2"}}, b"", "headers.i: did not come"),
         ({"topic": "other"}, b"", "topic: expected other, came out"),
         ({"partition": 1}, b"", "partition: expected 1, came 0"),
-        ({"key": "k"}, b"", "key: expected k, came null"),
+        ({"key": "k"}, b"", 'key: expected "k", came null'),
     ],
 )  # fmt: skip
 def test_a_record_is_compared_by_what_the_case_says(

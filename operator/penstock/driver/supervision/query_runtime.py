@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+# One closes windows, and perhaps one more does.
+_EMPTY_BATCHES = 10
 # The wall clock is known this exactly.
 _READ_SECONDS = 0.5
 
@@ -96,6 +98,8 @@ class QueryRuntime:
         """The plan holds for the next start, or for the query that runs."""
         self._query: StreamingQuery | None = None
         self._completed = False
+        self._read: tuple[Offsets, int] | None = None
+        """What an availableNow query has committed, and the first batch that had."""
         self._repair_plans: list[RepairPlan] = []
         self._batches = BatchReader()
 
@@ -136,7 +140,7 @@ class QueryRuntime:
             positions_behind=positions_behind,
             planned_epoch=planned_epoch,
             activity=self._activity(),
-            completed=self._completed,
+            completed=self._completed or self._only_looks_at_timers(),
             source_outage=source.outage if self.has_query else None,
             source_answered_at=source.answered_at,
             partitions_added=self._are_partitions_added(chosen),
@@ -239,6 +243,22 @@ class QueryRuntime:
         state_tasks = self._application.state_tasks
         count, by_topic = source.partition_count, source.partitions_by_topic
         return choose(self._stream.spec, count, by_topic, read or {}, state_tasks)
+
+    def _only_looks_at_timers(self) -> bool:
+        """Whether an availableNow query has read all and goes on with batches without records.
+
+        Spark plans them for ever for a query with timers of processing time, whether one is set or
+        not (FlatMapGroupsWithStateExec and TransformWithStateExec, shouldRunAnotherBatch, 4.3).
+        """
+        if self._mode is not Mode.AVAILABLE_NOW or self._query is None:
+            return False
+        offsets, epoch = self.progress.committed_offsets(), self.progress.committed_epoch()
+        if offsets is None or epoch is None:
+            return False
+        if self._read is None or self._read[0] != offsets:
+            self._read = offsets, epoch
+        self._completed = epoch - self._read[1] >= _EMPTY_BATCHES
+        return self._completed
 
     def _find_failure(self, source: SourceView) -> Failure | None:
         """Why the session or the query has ended by itself."""

@@ -42,8 +42,6 @@ from penstock.local.kafka.clients import lines_of
 
 # A query that fails for the same reason again does not get better here.
 _MAX_ATTEMPTS = 3
-# A query with timers of processing time goes on for ever, also as availableNow. One closes windows.
-_EMPTY_BATCHES = 4
 _BACKOFF_SECONDS = 0.1
 # For a step of the driver to end.
 _STOP_SECONDS = 30.0
@@ -75,16 +73,9 @@ class _QueryRun:
     unread: tuple[str, ...] = ()
     """Partitions with records of the case that it has not read."""
     dropped_late: int = 0
-    reached: int | None = None
-    """The batch by which it had handled all records."""
     retried: dict[datetime, LastFailure] = field(default_factory=dict)
     """Failures after which it was started again, by their times."""
     last: DriverReport | None = None
-
-    def batches_after_the_last_record(self, epoch: int | None) -> int:
-        """How many have followed, each without a record."""
-        self.reached = epoch if self.reached is None else self.reached
-        return 0 if epoch is None or self.reached is None else epoch - self.reached
 
 
 @dataclass
@@ -210,8 +201,6 @@ class CaseRunner:
             elif report.state is QueryState.RUNNING and runs_on:
                 ran.unread = _not_read(runtime, ends)
                 ran.is_done = bool(ran.unread) or not _not_reached(runtime, ends)
-            elif report.state is QueryState.RUNNING and not _not_reached(runtime, ends):
-                ran.is_done = ran.batches_after_the_last_record(report.epoch) >= _EMPTY_BATCHES
             if ran.failure is not None or ran.is_done:
                 stop.set()
 

@@ -36,6 +36,29 @@ PARSED = {
     "sql": "SELECT key, CAST(CAST(CAST(value AS STRING) AS INT) + 1 AS STRING) AS value FROM source"
 }
 
+TIMERS = """
+import pandas as pd
+from pyspark.sql.functions import col
+from pyspark.sql.streaming.state import GroupStateTimeout as Timeout
+
+
+def of_key(key, frames, state):
+    count = sum(map(len, frames)) + (state.get[0] if state.exists else 0)
+    state.update((count,))
+    state.setTimeoutDuration(3_600_000)
+    yield pd.DataFrame({"key": [key[0]], "n": [count]})
+
+
+def count(source):
+    return (
+        source.select(col("key").cast("string"))
+        .groupBy("key")
+        .applyInPandasWithState(
+            of_key, "key STRING, n LONG", "n LONG", "update", Timeout.ProcessingTimeTimeout
+        )
+    )
+"""
+
 
 def run(folder: Path, *arguments: str) -> tuple[int, str]:
     """The exit code of `penstock test`, and what it says."""
@@ -102,6 +125,11 @@ def test_each_mode_through_a_kill_and_what_is_said_of_a_difference(tmp_path: Pat
         transform={
         "sql": "SELECT concat('to-', CAST(key AS STRING)) AS topic, value FROM source"
     })  # fmt: skip
+    write(tmp_path, "timers", [
+        {"name": "are not waited for", "in": [{"key": "a"}, {"key": "a"}, {"key": "b"}],
+         "out": [{"value": {"key": "a", "n": 2}}, {"value": {"key": "b", "n": 1}}]},
+    ], sink={"console": {}}, trigger=MICRO_BATCH, outputMode="update",
+          transform={"python": {"function": "timers:count", "inline": TIMERS}})  # fmt: skip
     code, said = run(tmp_path, ".", "--junit", "results.xml")
     assert code == 1, said
     verdicts = re.findall(r"^(ok  |FAIL) (\S+)-cases.yaml:\d+: (.*) \[(\w+)\]", said, re.M)
@@ -122,6 +150,7 @@ def test_each_mode_through_a_kill_and_what_is_said_of_a_difference(tmp_path: Pat
         "ok routed known microBatch",
         "FAIL routed unknown microBatch",
         "ok rows columns microBatch",
+        "ok timers are not waited for microBatch",
     ]
     for words in (
         'out[0]: value: expected "3", came "2"\n         came: out/0@0 value 2',
@@ -130,7 +159,7 @@ def test_each_mode_through_a_kill_and_what_is_said_of_a_difference(tmp_path: Pat
         "a dead letter, and nobody expected it: bad/0@0 value x (CastInvalidInput)",
         "continuous: spec.transform.sql",
         "came, and nobody expected it: to-b/0@0 value 2",
-        "10 passed, 6 failed in ",
+        "11 passed, 6 failed in ",
     ):
         assert words in said
     assert said.count("1 came again after the kill") == 2  # at least once: count, in both modes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 import yaml
 
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.checkpoint.file_formats import Entry
 from penstock.local.cases.case_file import Case, CaseFile, OutputRecord, is_case_file, read_cases
 from penstock.local.cases.case_run import Outcome
+from penstock.local.cases.checkpoint_edits import advance_watermark, undo_last_batch
 from penstock.local.cases.comparison import Expected, KafkaRecord, Match, compare, json_of
 from penstock.local.cases.saved_case import case_of
 from penstock.local.cases.stream_of_case import (
@@ -292,6 +295,53 @@ def test_paths_of_the_query_are_replaced() -> None:
     java = ContinuousStream.from_yaml((CHECKOUT / "examples/java-transform.yaml").read_text())
     run = prepare(java, "continuous", "localhost:1", {"/opt/jars": "/here"})
     assert run.stream.spec.dependencies.jars == ["local:///here/bookings.jar"]
+
+
+def logs(folder: Path, *batches: tuple[int, int, int | None]) -> Path:
+    """A checkpoint with batches: where each ends, its watermark, and that of its commit."""
+    for log in ("offsets", "commits"):
+        (folder / log).mkdir()
+    for number, (end, watermark, following) in enumerate(batches):
+        metadata = json.dumps({"batchWatermarkMs": watermark, "batchTimestampMs": 1, "conf": {}})
+        entry = f'v1\n{metadata}\n{{"in":{{"0":{end}}}}}'
+        (folder / "offsets" / str(number)).write_text(entry)
+        if following is not None:
+            commit = f'v1\n{{"nextBatchWatermarkMs":{following}}}'
+            (folder / "commits" / str(number)).write_text(commit)
+    return folder
+
+
+def numbers(folder: Path) -> tuple[list[str], list[str]]:
+    """The files of both logs."""
+    offsets, commits = (sorted(it.name for it in (folder / log).iterdir())
+                        for log in ("offsets", "commits"))  # fmt: skip
+    return offsets, commits
+
+
+@pytest.mark.proves("how-to/test-a-stream.md#event-time-restarts-and-kills")
+def test_event_time_goes_on_by_a_batch_without_records(tmp_path: Path) -> None:
+    folder = logs(tmp_path, (3, 0, 5_000))
+    assert advance_watermark(folder, 4_000) is not None  # the commit is further
+    assert advance_watermark(folder, 9_000) is None
+    planned = Entry.parse((folder / "offsets" / "1").read_bytes())
+    assert planned is not None
+    assert planned.kafka == ({"in": {0: 3}},)
+    assert json.loads(planned.metadata)["batchWatermarkMs"] == 9_000
+    assert numbers(folder) == (["0", "1"], ["0"])
+    (tmp_path / "new").mkdir()
+    assert "nothing has been read before" in str(advance_watermark(tmp_path / "new", 1))
+
+
+@pytest.mark.proves("how-to/test-a-stream.md#event-time-restarts-and-kills")
+def test_a_kill_loses_the_commit_of_the_last_batch_with_records(tmp_path: Path) -> None:
+    folder = logs(tmp_path, (3, 0, 0), (7, 0, 5), (7, 5, 5))
+    assert not undo_last_batch(folder, before=1)  # in batch 2 there is none
+    assert undo_last_batch(folder, before=0)
+    assert numbers(folder) == (["0", "1"], ["0"])
+    assert undo_last_batch(folder, before=-1)
+    assert numbers(folder) == (["0"], [])
+    (tmp_path / "idle").mkdir()
+    assert not undo_last_batch(logs(tmp_path / "idle", (0, 0, 0)), before=-1)
 
 
 def test_verdicts_for_people_and_programs() -> None:

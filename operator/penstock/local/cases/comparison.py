@@ -301,16 +301,7 @@ def shown(content: bytes | None) -> str:
 def _quoted(content: bytes | None) -> str:
     """With quotes around a text, whose blanks would not be seen."""
     text = shown(content)
-    is_text = content is not None and not (text.startswith("0x") and not _is_text(content))
-    return f'"{text}"' if is_text else text
-
-
-def _is_text(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return text if content is None or text == f"0x{content.hex()}" else f'"{text}"'
 
 
 def _cut(text: str) -> str:

@@ -19,6 +19,7 @@ from penstock.command_line import CommandError, files
 from penstock.contract.sizing import driver_memory
 from penstock.driver import jvm, main
 from penstock.driver.environment import LocalEnvironment
+from penstock.driver.spark import session
 from penstock.local.driver_run import run_driver
 from penstock.local.errors import print_message, refusing
 from penstock.local.kafka.broker import BrokerError
@@ -184,6 +185,20 @@ def class_archive(spec: StreamSpec, environment: LocalEnvironment) -> ClassArchi
     """The archive of the classes that a stream's driver loads on this machine."""
     class_path, options = main.class_path(spec, environment), main.java_options(spec)
     return archive_for(jvm.command(driver_memory(spec).heap, class_path, options))
+
+
+def jvm_arguments(
+    spec: StreamSpec, environment: LocalEnvironment, heap: int
+) -> tuple[int, str, str, list[str], list[str]]:
+    """Those of Jvm.launch, for a command that ends with its work.
+
+    Its archive of classes is that of `penstock run`. One that such a command writes would lack
+    classes that `run` loads.
+    """
+    archive = class_archive(spec, environment).options_if_written
+    options = jvm.fast_start_options((*archive, *main.java_options(spec)), heap, cores=0)
+    submit = session.submit_arguments(spec, session.SCRATCH)
+    return heap, main.class_path(spec, environment), environment.address, options, submit
 
 
 def _proxies_for_dependencies(spec: StreamSpec) -> tuple[str, ...]:

@@ -25,19 +25,18 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import MicroBatchTrigger, Trigger
 from penstock.command_line import CommandError, files, option
 from penstock.contract.sizing import Size, driver_memory
-from penstock.driver import main
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.storage.volume import VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.exceptions.chain import read_chain, read_python_chain
 from penstock.driver.exceptions.classify import classify, classify_exception
-from penstock.driver.jvm import Jvm, fast_start_options
+from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.records import KafkaRecords
 from penstock.driver.record_position import Position
 from penstock.driver.spark import query, session
 from penstock.local.cases.case_topics import kafka_record
 from penstock.local.cases.saved_case import case_of
-from penstock.local.command import class_archive, class_path_of, pyspark_folder, use_utc
+from penstock.local.command import class_path_of, jvm_arguments, pyspark_folder, use_utc
 from penstock.local.errors import print_message
 from penstock.local.kafka.stream_on_broker import redirect
 from penstock.local.manifest import load_stream, require_files
@@ -177,18 +176,8 @@ def _case(record: Any, source: KafkaSource, file: Path, save: Path, result: Resu
 def _spark(
     stream: ContinuousStream, environment: LocalEnvironment, log: Path
 ) -> Iterator[tuple[Jvm, SparkSession]]:
-    spec = stream.spec
-    heap = driver_memory(spec).heap
-    # That of `penstock run`. One that this command writes would lack classes that `run` loads.
-    archive = class_archive(spec, environment).options_if_written
-    jvm = Jvm.launch(
-        heap,
-        main.class_path(spec, environment),
-        environment.address,
-        fast_start_options((*archive, *main.java_options(spec)), heap, cores=0),
-        session.submit_arguments(spec, session.SCRATCH),
-        log=log,
-    )
+    heap = driver_memory(stream.spec).heap
+    jvm = Jvm.launch(*jvm_arguments(stream.spec, environment, heap), log=log)
     try:
         conf = session.spark_conf(
             stream, environment, Size(partitions=1, executors=0, cores_per_executor=1, slots=1)

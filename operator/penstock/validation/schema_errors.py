@@ -21,7 +21,7 @@ _TYPE_ERRORS = {
         ("model_type", "model_attributes_type", "dict_type", "dataclass_type"),
         "should be an object",
     ),
-    **dict.fromkeys(("list_type", "tuple_type"), "should be a list"),
+    "list_type": "should be a list",
     "string_type": "should be a string",
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "should be an integer"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "should be true or false"),

@@ -58,7 +58,7 @@ def check_for_data_loss(
     if in_table is not None:
         late = data_loss.is_new_and_begins_late(offsets, now)
         elsewhere = {n: read_on(it)[1] for n, it in reads.items()} != reads
-        held = _is_held(folder.planned_ends(), reads, now)
+        held = _is_held(in_table, reads, now)
         if losses or elsewhere or late or held:
             reads = {n: later_of_both(it, in_table.get(n, {})) for n, it in reads.items()}
             reached = earliest(reads.values())

@@ -121,6 +121,8 @@ class QueryRuntime:
         self._application.set_log_level(self.context.followed.live.log_level, executors_ready)
         # Before the commits, so that an epoch between two looks does not count as uncommitted.
         planned_epoch = self.progress.planned_epoch()
+        epoch, offsets = self.progress.committed_epoch(), self.progress.committed_offsets()
+        self._completed = self._completed or self._only_looks_at_timers(epoch, offsets)
         return Observation(
             now=time.monotonic(),
             failure=failure,
@@ -135,12 +137,12 @@ class QueryRuntime:
             runs_one_batch=self._plan is not None and self._plan.runs_one_batch,
             has_session=self.has_session,
             has_query=self.has_query,
-            epoch=self.progress.committed_epoch(),
-            offsets=self.progress.committed_offsets(),
+            epoch=epoch,
+            offsets=offsets,
             positions_behind=positions_behind,
             planned_epoch=planned_epoch,
             activity=self._activity(),
-            completed=self._completed or self._only_looks_at_timers(),
+            completed=self._completed,
             source_outage=source.outage if self.has_query else None,
             source_answered_at=source.answered_at,
             partitions_added=self._are_partitions_added(chosen),
@@ -148,7 +150,7 @@ class QueryRuntime:
             dead_letters=self._left_out.count_for_limit(
                 failure.record if failure else None,
                 source.topic_ids,
-                self.progress.committed_offsets(),
+                offsets,
                 time.time(),
             ),
             wall_clock=_wall_clock(),
@@ -244,7 +246,7 @@ class QueryRuntime:
         count, by_topic = source.partition_count, source.partitions_by_topic
         return choose(self._stream.spec, count, by_topic, read or {}, state_tasks)
 
-    def _only_looks_at_timers(self) -> bool:
+    def _only_looks_at_timers(self, epoch: int | None, offsets: Offsets | None) -> bool:
         """Whether an availableNow query has read all and goes on with batches without records.
 
         Spark plans them for ever for a query with timers of processing time, whether one is set or
@@ -252,13 +254,11 @@ class QueryRuntime:
         """
         if self._mode is not Mode.AVAILABLE_NOW or self._query is None:
             return False
-        offsets, epoch = self.progress.committed_offsets(), self.progress.committed_epoch()
         if offsets is None or epoch is None:
             return False
         if self._read is None or self._read[0] != offsets:
             self._read = offsets, epoch
-        self._completed = epoch - self._read[1] >= _EMPTY_BATCHES
-        return self._completed
+        return epoch - self._read[1] >= _EMPTY_BATCHES
 
     def _find_failure(self, source: SourceView) -> Failure | None:
         """Why the session or the query has ended by itself."""

@@ -10,17 +10,15 @@ from pathlib import Path
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.command_line import CommandError
 from penstock.contract.sizing import driver_memory
-from penstock.driver import main
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import DriverError
-from penstock.driver.jvm import Jvm, command, fast_start_options
+from penstock.driver.jvm import Jvm
 from penstock.driver.loop import DriverMustExit
-from penstock.driver.spark import session
 from penstock.local.cases.case_file import Case, CaseFile, ModeName
 from penstock.local.cases.case_run import CaseRunner, Outcome
 from penstock.local.cases.case_topics import CaseTopics
 from penstock.local.cases.stream_of_case import NotTestable, prepare
-from penstock.local.command import class_archive, class_path_of, pyspark_folder
+from penstock.local.command import class_path_of, jvm_arguments, pyspark_folder
 from penstock.local.errors import print_message
 from penstock.local.kafka.broker import Broker, BrokerError
 from penstock.local.kafka.clients import KafkaClients, describe
@@ -53,8 +51,8 @@ class Bench:
         self._folders = folders
         self._cases = 0
         self._jvm: Jvm | None = None
-        self._command: list[str] = []
-        """That of the JVM that runs."""
+        self._arguments: tuple[object, ...] = ()
+        """Those of the JVM that runs."""
 
     def run(self, file: CaseFile, case: Case, stream: ContinuousStream, mode: ModeName) -> Outcome:
         """Runs a case in a mode; a stream or a file that does not allow it is a difference."""
@@ -84,20 +82,13 @@ class Bench:
 
     def _jvm_for(self, stream: ContinuousStream, environment: LocalEnvironment) -> Jvm:
         """The JVM that runs, if it is one for such a stream."""
-        spec = stream.spec
-        heap = max(driver_memory(spec).heap, _HEAP_MEBIBYTES)
-        class_path = main.class_path(spec, environment)
-        archive = class_archive(spec, environment).options_if_written
-        options = fast_start_options((*archive, *main.java_options(spec)), heap, cores=0)
-        submit = session.submit_arguments(spec, session.SCRATCH)
-        needed = command(heap, class_path, options, submit)
-        if self._jvm is not None and self._jvm.exit_code is None and self._command == needed:
+        heap = max(driver_memory(stream.spec).heap, _HEAP_MEBIBYTES)
+        needed = jvm_arguments(stream.spec, environment, heap)
+        if self._jvm is not None and self._jvm.exit_code is None and self._arguments == needed:
             return self._jvm
         self.end_jvm()
-        self._command = needed
-        self._jvm = Jvm.launch(
-            heap, class_path, environment.address, options, submit, log=self._folders.log
-        )
+        self._arguments = needed
+        self._jvm = Jvm.launch(*needed, log=self._folders.log)
         return self._jvm
 
     def end_jvm(self) -> None:

@@ -101,7 +101,7 @@ class _Object(BaseModel):
 
 
 class _RecordFields(_Object):
-    topic: Topic | None = Field(None, description="A topic; the stream's only one is the default.")
+    topic: Topic | None = Field(None, description="A topic; the stream's first one is the default.")
     partition: int | None = Field(None, ge=0, le=99)
     key: Any = Field(None, description="A text; or a map, list, number or boolean, as JSON.")
     key_hex: Hex = ""
@@ -109,9 +109,7 @@ class _RecordFields(_Object):
     value: Any = Field(None, description="As the key. Null: a record without a value.")
     value_hex: Hex = ""
     value_file: File | None = Field(None, description="A file with the bytes, beside this one.")
-    headers: dict[str, Annotated[str | None, BeforeValidator(_quoted)]] = Field(
-        default_factory=dict, min_length=1
-    )
+    headers: dict[str, Header] = Field(default_factory=dict, min_length=1)
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
@@ -172,7 +170,7 @@ class Step(_Object):
     watermark: Time | None = Field(
         None,
         description="Event time has come so far before the records of this step: windows that end "
-        "earlier are closed.",
+        "by then are closed.",
     )
     in_: list[InputRecord] = Field([], alias="in")
     kill: bool = Field(

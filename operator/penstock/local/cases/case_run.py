@@ -32,6 +32,7 @@ from penstock.local.cases.case_topics import CaseTopics, SentRecord
 from penstock.local.cases.checkpoint_edits import advance_watermark, newest_epoch, undo_last_batch
 from penstock.local.cases.comparison import REASON_HEADER, Expected, KafkaRecord, compare, json_of
 from penstock.local.cases.stream_of_case import (
+    WRITE_TOPIC,
     NotTestable,
     StreamOfCase,
     of_batches,
@@ -150,7 +151,7 @@ class CaseRunner:
         for record in records:
             topic = record.topic or run.default_topic
             if topic is None:
-                raise NotTestable("write topic in each record of in: the stream has a topicPattern")
+                raise NotTestable(WRITE_TOPIC)
             partition = record.partition
             if partition is None:
                 partition = run.default_partition(topic)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ class CaseTopics:
         """Makes these topics, in place of those of earlier cases."""
         jvm = self._clients.jvm
         self._read = {}
-        with self._clients.admin() as admin:
+        with closing(self._clients.admin()) as admin:
             old = jvm.java.util.ArrayList(self._clients.result(admin.listTopics().names()))
             if not old.isEmpty():
                 self._clients.result(admin.deleteTopics(old).all())
@@ -72,15 +72,14 @@ class CaseTopics:
 
     def names(self) -> set[str]:
         """Those that are there, also if the broker has made them for a record."""
-        with self._clients.admin() as admin:
+        with closing(self._clients.admin()) as admin:
             return set(self._clients.result(admin.listTopics().names()))
 
     def send(self, records: Iterable[SentRecord]) -> dict[tuple[str, int], int]:
         """Sends records in this order; by partition, where each ends afterwards."""
         jvm, kafka = self._clients.jvm, self._clients.kafka
         ends: dict[tuple[str, int], int] = {}
-        producer = self._clients.producer("ByteArray")
-        try:
+        with closing(self._clients.producer("ByteArray")) as producer:
             futures = []
             for it in records:
                 headers = jvm.java.util.ArrayList()
@@ -92,15 +91,14 @@ class CaseTopics:
             for future in futures:
                 sent = self._clients.result(future)
                 ends[sent.topic(), sent.partition()] = sent.offset() + 1
-        finally:
-            producer.close()
         return ends
 
     def new_records(self, topics: Iterable[str]) -> list[KafkaRecord]:
         """What was committed in the topics since the last call, in the order of each partition."""
         jvm, kafka = self._clients.jvm, self._clients.kafka
         found: list[KafkaRecord] = []
-        with self._consumer() as consumer:
+        options = {"isolation.level": "read_committed"}
+        with closing(self._clients.consumer("ByteArray", **options)) as consumer:
             places = jvm.java.util.ArrayList()
             for topic in topics:
                 for number in range(consumer.partitionsFor(topic).size()):
@@ -122,15 +120,6 @@ class CaseTopics:
             for place in places:
                 self._read[place.topic(), place.partition()] = consumer.position(place)
         return found
-
-    @contextmanager
-    def _consumer(self) -> Iterator[Any]:
-        options = {"isolation.level": "read_committed"}
-        consumer = self._clients.consumer("ByteArray", **options)
-        try:
-            yield consumer
-        finally:
-            consumer.close()
 
 
 def kafka_record(java: Any) -> KafkaRecord:

@@ -18,7 +18,7 @@ from penstock.command_line import WRONG_USAGE, CommandError, files, option
 from penstock.driver import logs
 from penstock.local.cases.bench import Bench, Folders, open_bench
 from penstock.local.cases.case_file import Case, CaseFile, ModeName, is_case_file, read_cases
-from penstock.local.cases.stream_of_case import NotTestable, modes_to_run, prepare
+from penstock.local.cases.stream_of_case import READS_NO_TOPIC, NotTestable, modes_to_run, prepare
 from penstock.local.cases.verdicts import Verdict, as_junit, as_text, summary
 from penstock.local.command import use_utc
 from penstock.local.errors import print_message, refusing
@@ -157,8 +157,8 @@ def _chosen(files: list[CaseFile], only: str) -> Iterator[_ChosenCase]:
         except CommandError as error:
             raise CommandError(f"{file.path}: stream: {error}", WRONG_USAGE) from error
         if stream.spec.source.kafka is None:
-            why = "reads no topic of Kafka, and cases give records to topics"
-            raise CommandError(f"{file.path}: {stream.metadata.name} {why}", WRONG_USAGE)
+            why = f"{file.path}: {stream.metadata.name} {READS_NO_TOPIC}"
+            raise CommandError(why, WRONG_USAGE)
         for case in file.cases.cases:
             if only in case.name:
                 for mode in modes_to_run(stream.spec, case):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -264,8 +265,11 @@ def _bytes(text: str | None) -> bytes | None:
 
 def json_of(value: Any, **options: Any) -> str:
     """A value as JSON, numbers with all their digits."""
-    text = json.dumps(value, ensure_ascii=False, default=lambda number: f"\0{number}\0", **options)
-    return text.replace('"\\u0000', "").replace('\\u0000"', "")  # digits without quotes
+    mark = uuid.uuid4().hex  # no text has it
+    text = json.dumps(
+        value, ensure_ascii=False, default=lambda number: f"{mark}{number}{mark}", **options
+    )
+    return text.replace(f'"{mark}', "").replace(f'{mark}"', "")  # digits without quotes
 
 
 def _as_json(value: Any) -> str:

@@ -28,6 +28,8 @@ from penstock.validation.spec_check import find_problems
 
 ROWS = "__penstock-rows"
 """The topic that gets the rows of a stream whose sink is no topic, as JSON."""
+READS_NO_TOPIC = "reads no topic of Kafka, and cases give records to topics"
+WRITE_TOPIC = "write topic in each record of in: the stream reads those of a topicPattern"
 _IN_IMAGE = "local://"
 _EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 _TRIGGERS: Mapping[ModeName, dict[str, Any]] = {
@@ -54,7 +56,6 @@ class StreamOfCase:
     """What runs."""
 
     stream: ContinuousStream
-    mode: ModeName
     rows_as_json: bool
     """Its own sink is no topic, so the rows are written into one."""
 
@@ -103,7 +104,7 @@ def prepare(
     `paths`: those in the query, and what stands for them on this machine.
     """
     if stream.spec.source.kafka is None:
-        raise NotTestable("the stream reads no topic of Kafka, and cases give records to topics")
+        raise NotTestable(f"the stream {READS_NO_TOPIC}")
     spec = _in_mode(stream.spec, mode)
     if isinstance(spec, str):
         raise NotTestable(f"{mode}: {spec}")
@@ -117,7 +118,7 @@ def prepare(
         raise NotTestable(f"{mode}: {problems[0]}")
     spec = _from_the_first_record(_with_paths(spec, paths))
     moved = redirect(stream.model_copy(update={"spec": spec}), bootstrap).stream
-    return StreamOfCase(without_consumer_group(moved), mode, as_json)
+    return StreamOfCase(without_consumer_group(moved), as_json)
 
 
 def topics_of(run: StreamOfCase, cases: Iterable[Case]) -> dict[str, int]:
@@ -140,8 +141,7 @@ def topics_of(run: StreamOfCase, cases: Iterable[Case]) -> dict[str, int]:
     try:
         created = topics_to_create(run.stream.spec, 1, tuple(named))
     except CommandError:
-        pattern = "write topic in each record of in: the stream reads those of a topicPattern"
-        raise NotTestable(pattern) from None
+        raise NotTestable(WRITE_TOPIC) from None
     return {topic: max(count, named.get(topic, 1)) for topic, count in created.items()}
 
 
@@ -213,14 +213,12 @@ def _from_the_first_record(spec: StreamSpec) -> StreamSpec:
 
 
 def _with_paths(spec: StreamSpec, paths: Mapping[str, str]) -> StreamSpec:
-    transform = spec.transform
-
     if not paths:
         return spec
+    transform = spec.transform
     # The longest first, and whole names only.
     any_path = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
     found = re.compile(rf"(?<![\w./-])({any_path})(?![\w.-])")
-
     used = set[str]()
 
     def here(match: re.Match[str]) -> str:

@@ -27,7 +27,7 @@ _REFUSALS = ("RecordTooLargeException", "InvalidRecordException")
 
 
 class KafkaClients:
-    """Creates clients of one broker; the caller closes each producer and consumer."""
+    """Creates clients of one broker; the caller closes each."""
 
     def __init__(self, gateway: Any, bootstrap: str) -> None:
         self.jvm = gateway.jvm
@@ -36,21 +36,16 @@ class KafkaClients:
 
     def create_topics(self, topics: Mapping[str, int]) -> None:
         """Creates the topics that do not exist, each with its number of partitions."""
-        with self.admin() as admin:
+        with contextlib.closing(self.admin()) as admin:
             existing = set(self.result(admin.listTopics().names()))
             missing = self.jvm.java.util.ArrayList()
             for topic in sorted(set(topics) - existing):
                 missing.add(self.new_topic(topic, topics[topic]))
             self.result(admin.createTopics(missing).all())
 
-    @contextlib.contextmanager
-    def admin(self) -> Iterator[Any]:
-        """An admin client, which is closed when the block ends."""
-        admin = self.kafka.clients.admin.AdminClient.create(self._options())
-        try:
-            yield admin
-        finally:
-            admin.close()
+    def admin(self) -> Any:
+        """An admin client."""
+        return self.kafka.clients.admin.AdminClient.create(self._options())
 
     def new_topic(
         self, topic: str, partitions: int, config: Mapping[str, str] | None = None

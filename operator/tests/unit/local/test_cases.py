@@ -113,6 +113,7 @@ def test_a_number_keeps_its_digits() -> None:
     assert isinstance(file, CaseFile)
     value = file.cases.cases[0].in_[0].value
     assert json_of(value) == '{"a": 1.10, "b": 1E+3}'
+    assert json.loads(json_of({"a": "\0", "b": Decimal("0.10")})) == {"a": "\0", "b": 0.1}
 
 
 def record(value: bytes | None, key: bytes | None = None, offset: int = 0) -> KafkaRecord:

@@ -29,10 +29,14 @@ EVERYTHING = Notes(
 )
 
 
+def write_notes(folder: Path, notes: Notes) -> None:
+    folder_at(folder).notes.update(lambda _: notes)
+
+
 def test_they_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert folder_at(tmp_path).notes.read() == Notes()
     for notes in (EVERYTHING, Notes(), Notes(start_from={}, sink_batches=SinkBatches())):
-        folder_at(tmp_path).notes.update(lambda _: notes)  # noqa: B023
+        write_notes(tmp_path, notes)
         assert folder_at(tmp_path).notes.read() == notes
 
 
@@ -42,7 +46,7 @@ def test_damaged_notes_are_refused(damage: bytes | str, tmp_path: Path) -> None:
     """Without topic ids a topic that was created again would be taken for the old one; without
     first offsets, records since the first start would be skipped."""
     folder, file = folder_at(tmp_path), tmp_path / "penstock" / "notes.json"
-    folder.notes.update(lambda _: EVERYTHING)
+    write_notes(tmp_path, EVERYTHING)
     content = file.read_bytes().replace(b"uuid-1", b"uuid-7")
     file.write_bytes(content if isinstance(damage, str) else damage)
     write(checkpoint(range(3), range(3)), tmp_path)
@@ -58,7 +62,7 @@ def test_the_next_generation_of_a_damaged_one_uses_no_number_again(tmp_path: Pat
     write(checkpoint(range(3), [], range(3)), tmp_path)
     folder = folder_at(tmp_path)
     assert folder.used_batch_id("/a") is None
-    folder.notes.update(lambda _: EVERYTHING)
+    write_notes(tmp_path, EVERYTHING)
     assert (folder.used_batch_id("/a"), folder.used_batch_id("/c")) == (2, None)
     (tmp_path / "penstock" / "notes.json").write_bytes(b"")
     assert (folder.used_batch_id("/a"), folder.used_batch_id("/c")) == (2, 2)

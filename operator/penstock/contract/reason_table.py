@@ -444,6 +444,14 @@ ROWS: tuple[Remedy, ...] = (
         EDIT,
     ),
     Remedy(
+        "PythonDataSourceError",
+        "A data source in Python raised an exception when Spark asked for its columns or for a "
+        "reader. Restarting; Stalled if its code is at fault.",
+        "The message names file, line and function. If a server is away, or refuses a password, "
+        "the stream starts by itself when that is over.",
+        LOGS,
+    ),
+    Remedy(
         "ImageNotUsable",
         "The image lacks penstock-kafka.jar or Spark's Kafka connector, or has them for another "
         "version of Spark. Nothing is planned, read or written.",

@@ -20,7 +20,7 @@ from dataclasses import replace
 from penstock.contract.remedies import REMEDIES
 from penstock.driver.exceptions.chain import ExceptionInfo, python_classes, read_python_chain
 from penstock.driver.exceptions.malformed_records import SchemaField, why_malformed
-from penstock.driver.exceptions.python_traceback import read_traceback
+from penstock.driver.exceptions.python_traceback import read_telling_traceback, read_traceback
 from penstock.driver.exceptions.rules import (
     CLASSES,
     CLOCKS_DIFFER,
@@ -46,6 +46,7 @@ _RECORD_ERROR = "A record could not be processed. Its contents are not shown her
 _REPORTED_LATE = frozenset({RECORD_NOT_WRITABLE, RECORD_TOO_LARGE})
 _NOT_SHOWN = "A task failed. The message is not shown here, because it may quote a record."
 _PYTHON = "org.apache.spark.api.python.PythonException"
+_PYTHON_DATA_SOURCE = "PYTHON_DATA_SOURCE_ERROR"
 _INVALID_RECORD = "org.apache.kafka.common.InvalidRecordException"
 # LogValidator of the brokers.
 _OUT_OF_RANGE = re.compile(
@@ -109,8 +110,8 @@ def _judge(chain: Sequence[ExceptionInfo], fields: Collection[SchemaField]) -> F
         return Failure("Unknown", "The query failed without an exception.")
     in_task = any(exception.in_task for exception in chain)
     failure = _missing_target(chain) or _python_without_a_record(chain) or _differing_clocks(chain)
-    if failure is None and in_task:
-        failure = _malformed(chain, fields)
+    if failure is None:
+        failure = _malformed(chain, fields) if in_task else _python_data_source(chain)
     if failure:
         return failure
     for find_rule in (_specific_rule, _general_rule, _last_rule):
@@ -201,6 +202,26 @@ def _python_without_a_record(chain: Sequence[ExceptionInfo]) -> Failure | None:
             reason, advice = MODULE_MISSING, REMEDIES[MODULE_MISSING].action
         what = f"{raised.place} {_shortened(raised.shown_message)}".strip()
         return Failure(reason, f"{what} {advice}".strip(), permanent=True, recoverable=True)
+    return None
+
+
+def _python_data_source(chain: Sequence[ExceptionInfo]) -> Failure | None:
+    """A data source in Python that raised an exception while Spark planned with it.
+
+    Spark calls it an error of analysis, as if nothing outside of the query took part; but its
+    server may be away, or refuse a password. The whole traceback is the message.
+    """
+    for exception in chain:
+        if exception.condition != _PYTHON_DATA_SOURCE:
+            continue
+        if (raised := read_telling_traceback(exception.message)) is not None:
+            words = "" if raised.reads_records else _shortened(raised.message)
+            return Failure(
+                "PythonDataSourceError",
+                f"The data source raised {raised.place} {words}".strip(),
+                permanent=raised.is_error_of_code,
+                recoverable=raised.is_import_error,
+            )
     return None
 
 

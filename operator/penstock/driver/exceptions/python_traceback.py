@@ -27,6 +27,12 @@ _IMPORT_STATEMENT = re.compile(r"(import|from) ")
 # What pyspark's workers do before they give a record to the user's code (4.2): they load the
 # functions, and ask a stateful processor for its variables.
 _LOADING = "read_command"
+# Methods of a reader in pyspark.sql.datasource; one may ask for records to find out an offset.
+_READS = frozenset({"read", "readBetweenOffsets", "latestOffset"})
+_ERRORS_OF_CODE = _IMPORT_ERRORS | {
+    "AttributeError", "NameError", "NotImplementedError", "PySparkNotImplementedError",
+    "SyntaxError", "TypeError",
+}  # fmt: skip
 _INITIALIZING = "self._stateful_processor.init(handle)"
 
 
@@ -67,6 +73,16 @@ class RaisedInPython:
         )
 
     @property
+    def reads_records(self) -> bool:
+        """Whether a data source was asked for records."""
+        return any(frame.function in _READS for frame in self.frames)
+
+    @property
+    def is_error_of_code(self) -> bool:
+        """Whether the same code would raise it again, whatever becomes of the world outside."""
+        return self.name.rpartition(".")[2] in _ERRORS_OF_CODE
+
+    @property
     def is_import_error(self) -> bool:
         """Whether the image lacks a module, as far as can be told.
 
@@ -86,6 +102,18 @@ class RaisedInPython:
     @property
     def _imports(self) -> bool:
         return bool(self.frames) and _IMPORT_STATEMENT.match(self.frames[-1].code) is not None
+
+
+def read_telling_traceback(text: str) -> RaisedInPython | None:
+    """Of the exceptions that were raised one after the other, the last that pyspark did not raise.
+
+    Its runner of data sources (4.3) begins with NotImplementedError, where a source has the simple
+    reader, and ends with UnboundLocalError, where that cannot be made.
+    """
+    parts = text.split(_HEADER)[1:]
+    raised = [it for part in parts if (it := read_traceback(f"{_HEADER}{part}")) is not None]
+    of_user = [it for it in raised if not (it.frames and "/pyspark/" in it.frames[-1].file)]
+    return next(reversed(of_user or raised), None)
 
 
 def read_traceback(text: str) -> RaisedInPython | None:

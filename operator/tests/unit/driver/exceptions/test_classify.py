@@ -392,6 +392,43 @@ def test_what_python_raises_before_any_record_is_the_codes_fault() -> None:
     assert "TTL" not in failure.message
 
 
+@pytest.mark.parametrize(
+    ("method", "error", "shown", "permanent"),
+    [
+        ("connect", "requests.exceptions.HTTPError: 401 Client Error", "401 Client Error", False),
+        ("read", "ValueError: cannot parse 4111 1111", None, False),
+        ("__init__", "TypeError: int() argument must be a string", "int() argument", True),
+        ("schema", "NotImplementedError: no schema", "no schema", True),
+    ],
+)
+def test_a_python_data_source_may_have_a_server_that_is_away(
+    method: str, error: str, shown: str | None, permanent: bool
+) -> None:
+    """Spark says that it is an error of analysis, and shows what was raised first, first."""
+    text = (
+        "[PYTHON_DATA_SOURCE_ERROR] Failed to plan Python data source initialize source: "
+        "Traceback (most recent call last):\n"
+        '  File "/x/pyspark/sql/datasource.py", line 259, in streamReader\n'
+        "    raise PySparkNotImplementedError(\n"
+        "pyspark.errors.exceptions.base.PySparkNotImplementedError: [NOT_IMPLEMENTED] it\n"
+        "\nDuring handling of the above exception, another exception occurred:\n\n"
+        "Traceback (most recent call last):\n"
+        f'  File "/code/sensors.py", line 10, in {method}\n'
+        "    ask()\n"
+        f"{error}\n"
+        "\nDuring handling of the above exception, another exception occurred:\n\n"
+        "Traceback (most recent call last):\n"
+        '  File "/x/pyspark/sql/streaming/python_streaming_source_runner.py", line 295, in main\n'
+        "UnboundLocalError: cannot access local variable 'reader'\n"
+    )
+    classes = ("org.apache.spark.sql.AnalysisException", "java.lang.Exception")
+    failure = classify([ExceptionInfo(classes, text, "PYTHON_DATA_SOURCE_ERROR", "38000")])
+    assert (failure.reason, failure.permanent) == ("PythonDataSourceError", permanent)
+    assert f"sensors.py, line 10, {method}." in failure.message
+    assert "4111" not in failure.message
+    assert shown is None or shown in failure.message
+
+
 def test_how_a_processor_uses_state_is_shown() -> None:
     """Spark finds it in a task, but no record has to do with it."""
     condition = "STATEFUL_PROCESSOR_INCORRECT_TIME_MODE_TO_ASSIGN_TTL"

@@ -178,7 +178,7 @@ class Kubelet:
     def _mount(self, pod: str, secret: Pod) -> Path:
         """A folder with the data of a Secret, instead of the path that the pod asks for."""
         folder = self._logs / f"{pod}-secret"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         for key, value in secret["data"].items():
             (folder / key).write_bytes(base64.b64decode(value))
         return folder

@@ -442,6 +442,26 @@ RING_1 = (
         {"sink.kafka.delivery": "ExactlyOnce", "source": {"rate": {}}}, "spec",
         "sink.kafka.delivery ExactlyOnce needs source.kafka: a transaction holds the offsets",
     ),
+    # Secrets
+    *(
+        Bad(
+            {end: {"custom": {"format": "a", "options": {"a": ""}, "secretOptions": {"a": REF}}}},
+            f"spec.{end}.custom", "is in options and in secretOptions",
+        )
+        for end in ("source", "sink")
+    ),
+    Bad(
+        {"secretSparkConf": {"spark.driver.memory": REF}}, "spec.secretSparkConf",
+        "use spec.driver.resources",
+    ),
+    *(
+        Bad({"secretSparkConf": {name: REF}}, "spec", "secretSparkConf takes what Hadoop")
+        for name in ("spark.executorEnv.A", "spark.ssl.keyPassword", "spark.kubernetes.a")
+    ),
+    Bad(
+        {"sparkConf": {"spark.a": "b"}, "secretSparkConf": {"spark.a": REF}}, "spec",
+        "a setting is in sparkConf and in secretSparkConf",
+    ),
     # Tables
     Bad(
         {"sink": {"jdbc": {**TABLE, "url": "jdbc:oracle:thin:@db:1521/shop"}}, "trigger": BATCH},

@@ -67,6 +67,10 @@ NO_BROKER = "nowhere.example:9092"
 """Of streams whose connection is edited: their drivers start, and find no broker."""
 
 
+def _secret(number: int) -> dict[str, str]:
+    return {"name": SECRETS[number], "key": SECRET_KEYS[number]}
+
+
 @dataclass(frozen=True)
 class Walk:
     """A spec, and edits of it, one after the other, each of them a merge patch."""
@@ -298,6 +302,25 @@ def _of_other_sources_and_sinks() -> Iterator[Walk]:
             {"source": {"custom": {"numPartitions": 2}}},
             {"sink": {"custom": {"format": "noop"}}},
             {"source": {"custom": {"format": "csv"}}},
+        ],
+    )
+    yield Walk(
+        "secret options",
+        {
+            "source": {"custom": {"format": "rate", "secretOptions": {"a": _secret(0)}}},
+            "sink": {"custom": {"format": "console", "secretOptions": {"a": _secret(0)}}},
+            "secretSparkConf": {"spark.a": _secret(0)},
+            "trigger": MICRO_BATCH,
+        },
+        [
+            *(
+                {end: {"custom": {"secretOptions": {"a": edit}}}}
+                for end in ("source", "sink")
+                for edit in ({"name": SECRETS[1]}, {"key": SECRET_KEYS[1]})
+            ),
+            {"sink": {"custom": {"secretOptions": {"b": _secret(1)}}}},
+            {"secretSparkConf": {"spark.a": {"name": SECRETS[1]}}},
+            {"secretSparkConf": {"spark.a": {"key": SECRET_KEYS[1]}}},
         ],
     )
     yield Walk(

@@ -100,6 +100,7 @@ WIDE: tuple[dict[str, Any], ...] = (
             "packages": ["org.apache.spark:spark-avro_2.13:4.2.0"],
         },
         "sparkConf": {"spark.sql.session.timeZone": "UTC"},
+        "secretSparkConf": {"spark.hadoop.fs.loud.key": REF},
     },
     {
         "source": {"kafka": {**SOURCE, "topicPattern": "a-.*", "startingOffsets": "earliest"}},
@@ -191,6 +192,7 @@ WIDE: tuple[dict[str, Any], ...] = (
             "custom": {
                 "format": "com.example.Sink",
                 "options": {"path": "/data"},
+                "secretOptions": {"password": REF},
                 "partitionBy": ["value"],
             }
         },
@@ -201,6 +203,7 @@ WIDE: tuple[dict[str, Any], ...] = (
             "custom": {
                 "format": "com.example.Netcat",
                 "options": {"port": "9999"},
+                "secretOptions": {"password": REF},
                 "schema": "line STRING",
                 "numPartitions": 2,
             }

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from penstock.api.predicates import ValidationRule, is_one_of, is_set, not_among, some
+from penstock.api.predicates import (
+    Predicate,
+    ValidationRule,
+    cel_string,
+    is_one_of,
+    is_set,
+    not_among,
+    some,
+)
 
 _RPC = "Spark's RPC is always authenticated"
 _NO_CLAIMS = "a driver creates no PersistentVolumeClaims"
@@ -125,6 +133,50 @@ NO_EXECUTORS_RULE = ValidationRule(
     | ~some("sparkConf", OF_EXECUTORS),
     "with executor.mode InDriver there are no executors' pods: remove spark.executor..., "
     "spark.kubernetes... and spark.memory.offHeap... from sparkConf, or set mode to Pods",
+)
+
+_OF_OTHERS = r"^spark\.(hadoop|hive|sql\.catalog)\."
+_SPARKS_OWN_CONF = (
+    r"^spark\.(acls|admin|api|app|archives|auth.*|barrier|blacklist|block.*|broadcast|buffer|checkpoint"
+    r"|cleaner|closure|cores|decommission|default|deploy|diskStore|driver|dynamicAllocation|eventLog"
+    r"|excludeOnFailure|executor|executorEnv|extraListeners|files|history|io|jars|kafka|kryo.*|kubernetes"
+    r"|launcher|local|locality|log|logConf|logLineage|master|max.*|memory|metrics|modify|network|park"
+    r"|penstock|plugins|port|pyspark|python|r|rapids|rdd|redaction|reducer|repl|resource.*|rolledLog"
+    r"|rpc|scheduler|security|serializer|shuffle|speculation|sql|ssl|stage|standalone|storage"
+    r"|streaming|submit|task|ui|unsafe|user|worker|yarn)(\.|$)|\.port$"
+)
+
+
+def takes_secret(name: str) -> bool:
+    """Whether the value of a setting may come from a Secret: Spark itself makes no use of it.
+
+    >>> [takes_secret(f"spark.{name}") for name in ("mongodb.connection.uri", "ssl.keyPassword")]
+    [True, False]
+    """
+    return bool(re.search(_OF_OTHERS, name)) or not re.search(_SPARKS_OWN_CONF, name)
+
+
+# Rules of the whole spec.
+SECRET_CONF_RULES = (
+    ValidationRule(
+        ~is_set("secretSparkConf")
+        | Predicate(
+            f"self.secretSparkConf.all(k, k.matches({cel_string(_OF_OTHERS)}) || "
+            f"!k.matches({cel_string(_SPARKS_OWN_CONF)}))",
+            lambda spec: all(map(takes_secret, spec.secret_spark_conf)),
+        ),
+        "secretSparkConf takes what Hadoop, catalogs and data sources read (spark.hadoop..., "
+        "spark.sql.catalog..., and names that are not Spark's own): put Spark's own settings into "
+        "sparkConf, and an environment variable into podTemplate, as env with valueFrom",
+    ),
+    ValidationRule(
+        Predicate(
+            "!has(self.sparkConf) || !has(self.secretSparkConf) || "
+            "!self.sparkConf.exists(k, k in self.secretSparkConf)",
+            lambda spec: not set(spec.spark_conf) & set(spec.secret_spark_conf),
+        ),
+        "a setting is in sparkConf and in secretSparkConf: keep the one in secretSparkConf",
+    ),
 )
 
 NO_RESERVED_CONF = not_among("self", RESERVED_CONFS, "Penstock sets some of these keys itself")

@@ -21,12 +21,19 @@ def secret_keys(spec: StreamSpec) -> dict[str, tuple[str, ...]]:
     """The keys that source, sink and checkpoint use, by Secret."""
     store = spec.checkpoint.object_store
     of_store = _refs_of_store(store) if store else ()
-    return _by_secret([*_refs_of_clients(spec), *_refs_of_database(spec), *of_store])
+    return _by_secret([*_refs_of_query(spec), *of_store])
 
 
 def query_secret_keys(spec: StreamSpec) -> dict[str, tuple[str, ...]]:
     """The keys that source and sink use, by Secret."""
-    return _by_secret([*_refs_of_clients(spec), *_refs_of_database(spec)])
+    return _by_secret(_refs_of_query(spec))
+
+
+def secret_values(spec: StreamSpec) -> list[KeyRef]:
+    """The keys whose values go to Spark or to data sources of others."""
+    ends = (spec.source.custom, spec.sink.custom)
+    refs = [ref for custom in ends if custom is not None for ref in custom.secret_options.values()]
+    return [*refs, *spec.secret_spark_conf.values()]
 
 
 def secret_volumes(spec: StreamSpec) -> list[dict[str, Any]]:
@@ -70,6 +77,12 @@ def _by_secret(refs: Iterable[KeyRef]) -> dict[str, tuple[str, ...]]:
 
 def _refs_of_store(store: ObjectStore) -> Iterator[KeyRef]:
     yield from filter(None, (store.access_key_id_secret, store.secret_access_key_secret))
+
+
+def _refs_of_query(spec: StreamSpec) -> Iterator[KeyRef]:
+    yield from _refs_of_clients(spec)
+    yield from _refs_of_database(spec)
+    yield from secret_values(spec)
 
 
 def _refs_of_database(spec: StreamSpec) -> Iterator[KeyRef]:

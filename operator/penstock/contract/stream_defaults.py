@@ -105,7 +105,7 @@ def _without_excluded(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> Ma
     """Without the defaults that the rules of a spec refuse beside what the stream sets."""
     places = _places(own)
     no_checkpoint = {name for name in _PLACES if places and name not in places}
-    no_conf: set[str] = set()
+    no_conf = set(_fields(own, "secretSparkConf"))
     if SHUFFLE_PARTITIONS in _fields(own, "sparkConf"):
         no_checkpoint.add(_STATE_PARTITIONS)
     if _checkpoint(own).get(_STATE_PARTITIONS) is not None:

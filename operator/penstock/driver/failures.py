@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from penstock.api.v1alpha1.status import LastFailure
+from penstock.driver import secret_values
 from penstock.driver.record_position import Position
 
 # Reasons that more than one module knows.
@@ -78,6 +79,10 @@ class Failure:
     that record again."""
     record: Position | None = None
     """That record, where it is known."""
+
+    def __post_init__(self) -> None:
+        """Without the values of Secrets, which the exceptions of data sources may repeat."""
+        object.__setattr__(self, "message", secret_values.cut(self.message))
 
     def to_status(self, time: datetime) -> LastFailure:
         """The failure as the status reports it."""

@@ -8,16 +8,22 @@ from pathlib import Path
 from typing import TextIO
 
 from penstock.contract.log_lines import JsonFormatter
+from penstock.driver import secret_values
 
 _NOISY = "py4j"
 # Created before the import of pyspark, which changes the class of new loggers.
 _LOG = logging.getLogger("penstock.driver")
 
 
+class _Formatter(JsonFormatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return secret_values.cut(super().format(record))
+
+
 def set_up(stream: TextIO | None = None) -> None:
     """Sends log lines of level INFO and above to a stream; to stderr without one."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter())
+    handler.setFormatter(_Formatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

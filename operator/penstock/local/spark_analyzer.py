@@ -132,4 +132,10 @@ def _placeholder(spark: SparkSession, source: Source) -> DataFrame:
     if custom.schema_ is not None:
         schema = custom.schema_.replace("'", "\\'")
         return rate.selectExpr(f"from_json('', '{schema}') AS row").selectExpr("row.*")
+    if custom.secret_options:
+        raise DriverError.permanent(
+            NOT_JUDGED,
+            "the source tells its columns only with its Secrets. Write spec.source."
+            "custom.schema, if it takes one, and the query is checked too.",
+        )
     return spark.readStream.format(custom.format).options(**custom.options).load()

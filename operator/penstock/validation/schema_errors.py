@@ -29,7 +29,7 @@ _TYPE_ERRORS = {
     "missing": "this field is required",
 }
 # Maps whose values may be credentials, so messages never repeat them.
-_SENSITIVE = {"options", "sparkConf"}
+_SENSITIVE = {"options", "sparkConf", "secretOptions", "secretSparkConf"}
 _MAX_VALUE_LENGTH = 80
 _MAX_NAME_LENGTH = 64
 _MOST_ERRORS = 50

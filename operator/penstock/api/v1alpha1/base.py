@@ -20,7 +20,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema
 
 from penstock.api import quantities
-from penstock.api.predicates import ValidationRule, cel_string, in_cel_only
+from penstock.api.predicates import Predicate, ValidationRule, cel_string, in_cel_only
 from penstock.api.quantities import DURATION_PATTERN, NOT_A_DURATION, NOT_A_SIZE, NOT_CPU
 
 _LONGEST_DURATION = 64
@@ -187,3 +187,15 @@ class KeyRef(SpecObject):
 
     name: ObjectName = Field(description="Name of the object.")
     key: DataKey = Field(description="The key in its data.")
+
+
+MAX_SECRET_OPTIONS = 32
+SecretOptions = Annotated[dict[str, KeyRef], Field(max_length=MAX_SECRET_OPTIONS), WITHOUT_NULLS]
+NO_OPTION_TWICE = ValidationRule(
+    Predicate(
+        "!has(self.options) || !has(self.secretOptions) || "
+        "!self.options.exists(k, k in self.secretOptions)",
+        lambda it: not set(it.options) & set(it.secret_options),
+    ),
+    "an option is in options and in secretOptions: keep the one in secretOptions",
+)

@@ -22,7 +22,6 @@ from penstock.api.kafka_options import (
     allowed_options,
 )
 from penstock.api.predicates import (
-    Predicate,
     ValidationRule,
     both_or_neither,
     cel_string,
@@ -36,12 +35,14 @@ from penstock.api.predicates import (
     some,
 )
 from penstock.api.v1alpha1.base import (
-    WITHOUT_NULLS,
+    MAX_SECRET_OPTIONS,
+    NO_OPTION_TWICE,
     ClassName,
     DataKey,
     KeyRef,
     ObjectName,
     Options,
+    SecretOptions,
     SpecObject,
     checked_by,
     text_like,
@@ -61,9 +62,6 @@ Topic = Annotated[
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 MAX_OPTIONS = 128
-MAX_SECRET_OPTIONS = 32
-SecretOptions = Annotated[dict[str, KeyRef], Field(max_length=MAX_SECRET_OPTIONS), WITHOUT_NULLS]
-
 # Keys whose values are credentials, in the Kafka client's naming (sasl.jaas.config,
 # ssl.*.password, ssl.keystore.key, sasl.oauthbearer.client.credentials.client.secret...).
 _CREDENTIAL = r"(password|secret|jaas\.config|keystore\.key|private\.key)$"
@@ -82,14 +80,6 @@ NO_PLAIN_CREDENTIALS = ValidationRule(
         "options cannot hold a credential in plain text: use secretOptions for "
         + ", ".join(matching(it.options, _CREDENTIAL, any_case=True))
     ),
-)
-NO_OPTION_TWICE = ValidationRule(
-    Predicate(
-        "!has(self.options) || !has(self.secretOptions) || "
-        "!self.options.exists(k, k in self.secretOptions)",
-        lambda it: not set(it.options) & set(it.secret_options),
-    ),
-    "an option is in options and in secretOptions: keep the one in secretOptions",
 )
 CLIENT_OPTIONS_ONLY = ValidationRule(
     (~is_set("options") | every("options", OF_CLIENTS))

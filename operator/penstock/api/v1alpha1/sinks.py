@@ -14,7 +14,13 @@ from penstock.api.predicates import (
     not_among,
     takes_exactly_one,
 )
-from penstock.api.v1alpha1.base import Duration, Options, SpecObject
+from penstock.api.v1alpha1.base import (
+    NO_OPTION_TWICE,
+    Duration,
+    Options,
+    SecretOptions,
+    SpecObject,
+)
 from penstock.api.v1alpha1.jdbc_sink import JdbcSink
 from penstock.api.v1alpha1.kafka_connection import (
     OWN_BROKERS_FOR_OWN_CREDENTIALS,
@@ -81,13 +87,23 @@ class MemorySink(SpecObject):
 class CustomSink(SpecObject):
     """Any data source on the class path that Spark can write to."""
 
-    rules = (not_among("options", WRITER_OPTIONS, any_case=True),)
+    rules = (
+        not_among("options", WRITER_OPTIONS, any_case=True),
+        not_among("secretOptions", WRITER_OPTIONS, any_case=True),
+        NO_OPTION_TWICE,
+    )
     format: str = Field(
         min_length=1,
         max_length=253,
         description="The sink's short name or class; module:Class for one written in Python.",
     )
     options: Options = Field({}, description="The sink's options.", examples=[{"path": "/data"}])
+    secret_options: SecretOptions = Field(
+        {},
+        description="Options whose values are in Secrets. The sink gets the values, and Spark "
+        "the paths of their files: no value is in a plan, page, log or status. Not for files.",
+        examples=[{"password": {"name": "shop-mqtt", "key": "password"}}],
+    )
     partition_by: Annotated[
         list[Annotated[str, StringConstraints(min_length=1, max_length=128)]],
         Field(max_length=16),

@@ -18,9 +18,11 @@ from penstock.api.predicates import (
     takes_exactly_one,
 )
 from penstock.api.v1alpha1.base import (
+    NO_OPTION_TWICE,
     WITHOUT_NULLS,
     Duration,
     Options,
+    SecretOptions,
     SpecObject,
     checked_by,
     text_like,
@@ -244,7 +246,11 @@ class SocketSource(SpecObject):
 class CustomSource(SpecObject):
     """Any data source on the class path, or one written in Python."""
 
-    rules = (not_among("options", {"checkpointLocation": "use spec.checkpoint"}, any_case=True),)
+    rules = (
+        not_among("options", {"checkpointLocation": "use spec.checkpoint"}, any_case=True),
+        not_among("secretOptions", {"checkpointLocation": "use spec.checkpoint"}, any_case=True),
+        NO_OPTION_TWICE,
+    )
     format: str = Field(
         min_length=1,
         max_length=253,
@@ -252,6 +258,12 @@ class CustomSource(SpecObject):
         examples=["com.example.NetcatProvider"],
     )
     options: Options = Field({}, description="The source's options.")
+    secret_options: SecretOptions = Field(
+        {},
+        description="Options whose values are in Secrets. The source gets the values, and Spark "
+        "the paths of their files: no value is in a plan, page, log or status. Not for files.",
+        examples=[{"password": {"name": "shop-mqtt", "key": "password"}}],
+    )
     schema_: str | None = Field(
         None,
         alias="schema",

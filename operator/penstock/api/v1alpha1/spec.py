@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -17,9 +17,16 @@ from penstock.api.reserved_spark_conf import (
     NO_EXECUTORS_RULE,
     NO_RESERVED_CONF,
     RESERVED_IN_OBJECT_STORE_RULE,
+    SECRET_CONF_RULES,
     STATE_PARTITIONS_RULE,
 )
-from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject, text_like
+from penstock.api.v1alpha1.base import (
+    ObjectName,
+    Options,
+    SecretOptions,
+    SpecObject,
+    text_like,
+)
 from penstock.api.v1alpha1.checkpoint import GENERATION_RULES, UPDATE_RULES, Checkpoint
 from penstock.api.v1alpha1.driver_and_executor import Driver, Executor
 from penstock.api.v1alpha1.kafka_connection import (
@@ -151,6 +158,7 @@ class StreamSpec(SpecObject):
         *GENERATION_RULES,
         RESERVED_IN_OBJECT_STORE_RULE,
         STATE_PARTITIONS_RULE,
+        *SECRET_CONF_RULES,
         NO_EXECUTORS_RULE,
         *DEAD_LETTER_RULES,
         _SAME_CLASS,
@@ -258,9 +266,20 @@ class StreamSpec(SpecObject):
         json_schema_extra={"x-kubernetes-validations": [NO_RESERVED_CONF.as_schema()]},
     )
 
-    @field_validator("spark_conf")
+    secret_spark_conf: SecretOptions = Field(
+        {},
+        description="Spark configuration whose values are in Secrets, such as the credentials of a "
+        "catalog or of a file system. They are read when Spark starts, and are in no ConfigMap, "
+        "page, log or status.",
+        examples=[
+            {"spark.sql.catalog.lake.credential": {"name": "lake", "key": "credential"}},
+        ],
+        json_schema_extra={"x-kubernetes-validations": [NO_RESERVED_CONF.as_schema()]},
+    )
+
+    @field_validator("spark_conf", "secret_spark_conf")
     @classmethod
-    def _no_reserved_conf(cls, conf: dict[str, str]) -> dict[str, str]:
+    def _no_reserved_conf(cls, conf: dict[str, Any]) -> dict[str, Any]:
         NO_RESERVED_CONF.check(conf)
         return conf
 
@@ -271,8 +290,20 @@ class StreamSpec(SpecObject):
 
     @property
     def needs_connector(self) -> bool:
-        """Whether it reads or writes with a data source of Penstock's."""
-        return self.uses_kafka or self.sink.jdbc is not None
+        """Whether it needs classes of Penstock's beside Spark's, in `connector/`."""
+        return self.uses_kafka or self.sink.jdbc is not None or self.has_secret_values
+
+    @property
+    def has_secret_values(self) -> bool:
+        """Whether values of Secrets go to Spark or to data sources of others."""
+        return any(
+            refs
+            for refs in (
+                self.secret_spark_conf,
+                self.source.custom and self.source.custom.secret_options,
+                self.sink.custom and self.sink.custom.secret_options,
+            )
+        )
 
     @model_validator(mode="after")
     def _with_whole_connections(self) -> StreamSpec:

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from penstock.api.kafka_options import JAAS_OPTION
 from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.base import KeyRef
 from penstock.api.v1alpha1.kafka_connection import KafkaConnection, Sasl, Tls
-from penstock.contract.secrets import secret_keys
+from penstock.contract.secrets import secret_keys, secret_values
 from penstock.driver.failures import DriverError, Failure
+from penstock.driver.secret_values import file_of, read
 
 _PROVIDERS = "kafka.config.providers"
 _PROVIDER = "secret"
@@ -66,6 +68,8 @@ def check_secrets(spec: StreamSpec, secrets: Path) -> None:
                         recoverable=True,
                     )
                 )
+    for ref in secret_values(spec):
+        _check_text(ref, secrets)
     for client in (spec.source.kafka, spec.sink.kafka):
         if client is not None and client.sasl is not None:
             _check_password(client.sasl, secrets)
@@ -80,6 +84,21 @@ def _other_keys(key: str) -> str:
         " If certificate and key have other names there, such as user.crt and user.key in the "
         "Secret of a KafkaUser of Strimzi, name them in tls.clientSecret.certKey and keyKey."
     )
+
+
+def _check_text(ref: KeyRef, secrets: Path) -> None:
+    try:
+        read(file_of(ref, secrets))
+    except UnicodeDecodeError:
+        raise DriverError(
+            Failure(
+                "SecretInvalid",
+                f"The key {ref.key} of the Secret {ref.name} is not text in UTF-8, which an option "
+                "is. For a file, mount the Secret with podTemplate, and name its path.",
+                permanent=True,
+                recoverable=True,
+            )
+        ) from None
 
 
 def _check_password(sasl: Sasl, secrets: Path) -> None:

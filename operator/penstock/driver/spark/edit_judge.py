@@ -34,7 +34,7 @@ _QUERY = (
     "checkpoint.start_from", "checkpoint.state_partitions",
 )  # fmt: skip
 # What only the next process has. (The operator compares the images: a spec may name none.)
-_PROCESS = ("dependencies", "driver", "spark_conf")
+_PROCESS = ("dependencies", "driver", "spark_conf", "secret_spark_conf")
 # Later, the operator does not wait for the answer any more.
 _PLAN_SECONDS = ANSWER_WITHIN.total_seconds()
 # A job gets a core at once, or as soon as a batch has ended.

@@ -11,6 +11,7 @@ from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import Sink, StreamSpec
 from penstock.api.v1alpha1.jdbc_sink import JdbcSink
 from penstock.contract.remedies import REMEDIES
+from penstock.contract.secrets import secret_values
 from penstock.driver.checkpoint.folder import CheckpointContents
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.failures import (
@@ -26,11 +27,14 @@ from penstock.driver.jdbc.table_columns import DELETED, WrittenRows
 from penstock.driver.jvm import java_class
 from penstock.driver.kafka import transactions
 from penstock.driver.record_position import Position
+from penstock.driver.secret_values import cut_from_now_on, file_of
 from penstock.driver.spark import replays, user_python
 from penstock.driver.spark.sinks import sink_options
 from penstock.driver.spark.sources import (
+    FILES_OPTION,
     KAFKA,
     PENSTOCK_KAFKA,
+    is_python,
     source_options,
 )
 from penstock.driver.spark.transforms import apply_transform
@@ -60,8 +64,9 @@ def plan(
 ) -> DataFrame:
     """The streaming DataFrame. Raises AnalysisException if Spark cannot analyze it."""
     secrets, mode = environment.secrets, spec.trigger.mode
+    cut_from_now_on(file_of(ref, secrets) for ref in secret_values(spec))  # an edit may name others
     named, options = source_options(spec.source, secrets, mode, starting, partitions, leave_out)
-    reader = spark.readStream.format(_format(spark, named)).options(**options)
+    reader = spark.readStream.format(_format(spark, named, options)).options(**options)
     if spec.source.custom is not None and spec.source.custom.schema_ is not None:
         reader = reader.schema(spec.source.custom.schema_)
     source = reader.load()
@@ -454,7 +459,7 @@ def start(
         # KafkaStreamWrite.java makes.
         frame.sparkSession.conf.set(_ALLOWLIST_CHECK, "false")
     options = {**(once or {}), **options}
-    writer = frame.writeStream.format(_format(frame.sparkSession, named))
+    writer = frame.writeStream.format(_format(frame.sparkSession, named, options))
     if spec.sink.custom is not None and spec.sink.custom.partition_by:
         writer = writer.partitionBy(*spec.sink.custom.partition_by)  # memory refuses an empty list
     return (
@@ -524,14 +529,16 @@ def trigger_options(spec: StreamSpec) -> dict[str, str]:
     }
 
 
-def _format(spark: SparkSession, name: str) -> str:
-    """The data source's name in Spark; `module:Class` is a data source written in Python.
+def _format(spark: SparkSession, name: str, options: Mapping[str, str]) -> str:
+    """The data source's name in Spark.
 
-    (pyspark.sql.datasource; a Java class has no colon in its name.) A Python data source is
-    registered under the name that it returns. Driver and executors import its class from the image.
+    One written in Python (pyspark.sql.datasource) is registered under the name that it returns.
+    Driver and executors import its class from the image.
     """
-    if ":" not in name:
+    if not is_python(name):
         return name
     source = user_python.load_member(name)
+    if FILES_OPTION in options:
+        source = user_python.with_secret_options(source, FILES_OPTION, options[FILES_OPTION])
     spark.dataSource.register(source)
     return str(source.name())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from penstock.api.v1alpha1.spec import Observability, StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import SHORTEST_REAL_TIME_BATCH_MS
 from penstock.contract import naming
+from penstock.contract.secrets import secret_values
 from penstock.contract.sizing import (
     Size,
     default_parallelism,
@@ -28,6 +30,7 @@ from penstock.contract.sizing import (
 from penstock.driver.checkpoint.storage.object_store import hadoop_settings
 from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
 from penstock.driver.jvm import COMMON_OPTIONS, java_class
+from penstock.driver.secret_values import file_of, values_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,6 +125,10 @@ _DEFAULTS_WITH_EXECUTORS = {
 }
 
 _PLUGINS = "spark.plugins"
+_SECRETS = "dev.penstock.spark.secrets"
+_OF_HADOOP = re.compile(r"^spark\.(hadoop\.|(?=hive\.))")
+_REDACTED = "spark.redaction.regex"
+_REDACTED_BY_SPARK = "(?i)secret|password|token|access[.]?key|credential"  # of Spark 4.3
 _BATCHES = "dev.penstock.spark.RealTimeBatches"
 # Where the tasks run in the driver. On a laptop a stream without Kafka has no connector/.
 _RUNNING_TASKS = "dev.penstock.spark.RunningTasks"
@@ -211,13 +218,16 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
         **_state_store(spec, size),
         _CONSUMERS: str(_consumers(spec, size)),
     }
-    conf = {**defaults, **spec.spark_conf, **_FORCED}
+    secret_conf = values_of(spec.secret_spark_conf, environment.secrets)
+    conf = {**defaults, **secret_conf, **spec.spark_conf, **_FORCED}
     if conf[_STATE_STORE_CLASS] != ROCKSDB:
         del conf[_STATE_FORMAT]  # which no other class has
     conf |= _observability(spec.observability)
     conf |= _FORCED_IN_MODE.get(spec.trigger.mode, {})
     if spec.trigger.mode is Mode.REAL_TIME:
-        conf |= _with_plugin(conf, _BATCHES)
+        conf |= _with(conf, _PLUGINS, _BATCHES)
+    if refs := secret_values(spec):
+        conf |= _with_secrets(conf, spec, [file_of(ref, environment.secrets) for ref in refs])
     parallelism = default_parallelism(spec.source, spec.spark_conf)
     if parallelism is not None:
         conf["spark.default.parallelism"] = str(parallelism)
@@ -257,9 +267,23 @@ def _observability(settings: Observability) -> dict[str, str]:
     return conf
 
 
-def _with_plugin(conf: dict[str, str], plugin: str) -> dict[str, str]:
-    others = conf.get(_PLUGINS, "")
-    return {_PLUGINS: f"{others},{plugin}" if others else plugin}
+def _with_secrets(conf: dict[str, str], spec: StreamSpec, files: list[Path]) -> dict[str, str]:
+    """What keeps the values of these files out of pages and logs."""
+    # Hadoop's and Hive's settings are shown under their own names, the rest under Spark's.
+    names = [_OF_HADOOP.sub("", name) for name in spec.secret_spark_conf]
+    redacted = "|".join([conf.get(_REDACTED, _REDACTED_BY_SPARK), *map(re.escape, names)])
+    return {
+        **_with(conf, _PLUGINS, f"{_SECRETS}.SecretsPlugin"),
+        **_with(conf, "spark.ui.filters", f"{_SECRETS}.CleanPages"),
+        "spark.penstock.secretFiles": "\n".join(map(str, files)),
+        _REDACTED: redacted,
+    }
+
+
+def _with(conf: dict[str, str], name: str, one: str) -> dict[str, str]:
+    """A setting that is a list, with one more."""
+    others = conf.get(name, "")
+    return {name: f"{others},{one}" if others else one}
 
 
 def _in_driver(address: str, threads: int) -> dict[str, str]:
@@ -326,7 +350,7 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
     if failed_write(gateway) is not None:
         conf = {FILE_MANAGER: _DURABLE_FILES, **conf}
         if conf["spark.master"].startswith(_LOCAL):
-            conf |= _with_plugin(conf, _RUNNING_TASKS)
+            conf |= _with(conf, _PLUGINS, _RUNNING_TASKS)
     settings = SparkConf(loadDefaults=False).setAll(
         list({**conf, **_resolved_jars(gateway)}.items())
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 import traceback
 import types
@@ -11,6 +12,7 @@ from typing import Any
 
 from penstock.api.v1alpha1.transforms import PythonTransform
 from penstock.driver.failures import DriverError, Failure
+from penstock.driver.secret_values import read
 
 
 def check_text(transform: PythonTransform | None, texts: Path) -> None:
@@ -56,6 +58,35 @@ def load_member(path: str) -> Any:
     except Exception as error:
         raise python_error(error, f"import of {module}") from error
     return _member(imported, name)
+
+
+def with_secret_options(source: type[Any], name: str, files: str) -> type[Any]:
+    """A subclass of a data source whose options have the values of Secrets.
+
+    `name` is the option with the paths of their files, as JSON, and `files` its value. A file that
+    goes holds what it holds now: Spark makes a sink anew for each batch. The class is pickled by
+    value, and imports nothing of Penstock's.
+    """
+    name, contents = name.lower(), {path: read(Path(path)) for path in json.loads(files).values()}
+
+    def value(path: str) -> str:
+        try:
+            # Without the line break that an editor leaves at the end.
+            return Path(path).read_bytes().decode().rstrip("\r\n")
+        except OSError:
+            return contents[path]
+
+    def resolved(options: Any) -> Any:
+        by_lower = {each.lower(): text for each, text in options.items()}
+        values = {each: value(path) for each, path in json.loads(by_lower[name]).items()}
+        hidden = {name, *(each.lower() for each in values)}
+        others = {each: text for each, text in options.items() if each.lower() not in hidden}
+        return type(options)(others | values)
+
+    def begin(self: Any, options: Any) -> None:
+        source.__init__(self, resolved(options))
+
+    return type(source.__name__, (source,), {"__init__": begin, "__module__": "__main__"})
 
 
 def python_error(error: BaseException, what: str) -> DriverError:

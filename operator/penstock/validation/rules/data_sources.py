@@ -36,6 +36,12 @@ def find_problems(spec: StreamSpec) -> Iterator[Problem]:
         yield from _sink(sink, spec)
     has_more = spec.image is not None or spec.dependencies.jars or spec.dependencies.packages
     for end, custom in (("source", source), ("sink", sink)):
+        if custom is not None and custom.secret_options and custom.format.lower() in _FILES:
+            yield Problem(
+                "DataSourceUnusable",
+                f"spec.{end}.custom.secretOptions: {custom.format} takes none: "
+                "use spec.secretSparkConf, for what its file system needs (spark.hadoop...)",
+            )
         if custom is not None and not has_more and custom.format.lower() in _PACKAGES:
             yield Problem(
                 "DependencyDoubtful",

@@ -1,8 +1,8 @@
 """Values that look like credentials where everyone can read them. Pure.
 
 The spec is in the resource, in a ConfigMap and in the pods, which people read who may not read
-Secrets. Kafka's options are refused by the models, because secretOptions replaces them; everything
-here has no such field, so it is a warning.
+Secrets. Kafka's options are refused by the models. Of what is here nobody knows whether it is one,
+so it is a warning.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from penstock.api.problem import Problem
+from penstock.api.reserved_spark_conf import takes_secret
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.driver_and_executor import Driver, Executor
 from penstock.validation.rules.pod_security import mappings
@@ -41,12 +42,26 @@ def find_problems(spec: StreamSpec) -> list[Problem]:
         Problem(
             "PlainCredential",
             f"{place} looks like a credential, and is readable in the resource and in a ConfigMap: "
-            "provide it from a Secret in podTemplate (a volume, or env with valueFrom), if what "
-            "reads it can take it from there",
+            f"{_instead(place)}",
             "warning",
         )
         for place in _places(spec)
     ]
+
+
+def _instead(place: str) -> str:
+    field = place.partition(":")[0]
+    if field.endswith(".custom.options"):
+        return (
+            f"use {field.removesuffix('options')}secretOptions, or for files spec.secretSparkConf"
+        )
+    name = place.rpartition(" ")[2]
+    if field == "spec.sparkConf" and takes_secret(name):
+        return "use spec.secretSparkConf"
+    return (
+        "provide it from a Secret in podTemplate (a volume, or env with valueFrom), if what reads "
+        "it can take it from there"
+    )
 
 
 def _places(spec: StreamSpec) -> Iterator[str]:

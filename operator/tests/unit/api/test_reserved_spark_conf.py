@@ -17,6 +17,10 @@ _MERGED = (
     "spark.kubernetes.executor.label.",
     "spark.hadoop.fs.s3a.bucket.",
     "spark.hadoop.penstock.",
+    # With secretOptions.
+    "spark.penstock.",
+    "spark.redaction.regex",
+    "spark.ui.filters",
 )
 
 

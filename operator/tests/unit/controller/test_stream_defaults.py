@@ -120,6 +120,10 @@ def test_resources_are_the_specs_or_the_defaults() -> None:
             {"checkpoint": {"volume": {"size": "1Gi"}}},
             {"checkpoint": {"objectStore": {"location": "s3a://bucket/path"}}},
         ),
+        (
+            {"sparkConf": {"spark.hadoop.a": "b"}},
+            {"secretSparkConf": {"spark.hadoop.a": {"name": "c", "key": "d"}}},
+        ),
     ],
 )
 def test_what_a_stream_sets_displaces_a_default_that_excludes_it(

@@ -19,6 +19,7 @@ from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm, check_connector
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.logs import log_event
+from penstock.driver.secret_values import values_of
 
 
 def checkpoints_of(stream: ContinuousStream, environment: Environment, jvm: Jvm) -> Checkpoints:
@@ -33,9 +34,10 @@ def _in_store(
     if store is None:
         return None
     location = store.location_of(metadata.namespace, metadata.name)
+    secret_conf = values_of(stream.spec.secret_spark_conf, environment.secrets)
     conf = {
         name.removeprefix("spark.hadoop."): value
-        for name, value in stream.spec.spark_conf.items()
+        for name, value in (stream.spec.spark_conf | secret_conf).items()
         if name.startswith("spark.hadoop.")
     }
     settings = {**conf, **hadoop_settings(store, location, environment.secrets)}

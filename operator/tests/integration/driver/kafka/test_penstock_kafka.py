@@ -349,7 +349,7 @@ def _clients_of_tasks(spark: SparkSession) -> set[str]:
 # connector promises none of them, and the other ones are the interfaces of data sources.
 LEANS_ON = {
     "SparkContext$": {"SPARK_JOB_GROUP_ID"},
-    "api.plugin.PluginContext": {"ask", "executorID", "send"},
+    "api.plugin.PluginContext": {"ask", "conf", "executorID", "send"},
     "deploy.security.HadoopDelegationTokenManager": {"isServiceEnabled"},
     "executor.InputMetrics": {"incRecordsRead", "recordsRead"},
     "executor.OutputMetrics": {"recordsWritten"},
@@ -386,7 +386,18 @@ LEANS_ON = {
     "sql.catalyst.util.ArrayData": {"isNullAt", "numElements"},
     "sql.catalyst.util.DateTimeUtils": {"fromJavaTimestamp"},
     "sql.catalyst.util.GenericArrayData": {"<init>"},
-    "sql.errors.QueryExecutionErrors": {"failedToGenerateEpochMarkerError"},
+    "sql.catalyst.util.CaseInsensitiveMap": {"originalMap"},
+    "sql.catalyst.util.CaseInsensitiveMap$": {"apply"},
+    "sql.errors.QueryCompilationErrors": {"userSpecifiedSchemaUnsupportedError"},
+    "sql.errors.QueryExecutionErrors": {
+        "failedToGenerateEpochMarkerError", "microBatchUnsupportedByDataSourceError",
+        "streamedOperatorUnsupportedByDataSourceError",
+    },
+    "sql.execution.datasources.DataSource$": {"lookupDataSource"},
+    "sql.execution.datasources.v2.DataSourceV2Utils": {"extractSessionConfigs"},
+    "sql.execution.datasources.v2.python.PythonDataSourceV2": {"setShortName"},
+    "sql.sources.StreamSinkProvider": {"createSink"},
+    "sql.sources.StreamSourceProvider": {"createSource", "sourceSchema"},
     "sql.execution.QueryExecution": {"executedPlan"},
     "sql.execution.RDDScanExec": {"<init>"},
     "sql.execution.SQLExecution": {"EXECUTION_ID_KEY", "getQueryExecution"},

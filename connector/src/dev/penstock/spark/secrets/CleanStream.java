@@ -1,0 +1,60 @@
+package dev.penstock.spark.secrets;
+
+import java.io.ByteArrayOutputStream;
+import java.io.OutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+
+/** Passes whole lines on, without the values of Secrets. */
+final class CleanStream extends OutputStream {
+  // So much of a line without an end.
+  private static final int LONGEST_LINE = 1 << 20;
+
+  private final PrintStream next;
+  private final ByteArrayOutputStream line = new ByteArrayOutputStream();
+
+  CleanStream(PrintStream next) {
+    this.next = next;
+    Runtime.getRuntime().addShutdownHook(new Thread(this::close, "last line"));
+  }
+
+  @Override
+  public synchronized void write(int value) {
+    line.write(value);
+    if (value == '\n' || line.size() >= LONGEST_LINE) {
+      pass();
+    }
+  }
+
+  @Override
+  public synchronized void write(byte[] bytes, int offset, int length) {
+    int begin = offset;
+    for (int i = offset; i < offset + length; i++) {
+      if (bytes[i] == '\n') {
+        line.write(bytes, begin, i + 1 - begin);
+        pass();
+        begin = i + 1;
+      }
+    }
+    line.write(bytes, begin, offset + length - begin);
+    if (line.size() >= LONGEST_LINE) {
+      pass();
+    }
+  }
+
+  /** What has no end yet. */
+  @Override
+  public synchronized void close() {
+    pass();
+  }
+
+  private void pass() {
+    if (line.size() > 0) {
+      String text = SecretFiles.cut(line.toString(StandardCharsets.UTF_8));
+      byte[] clean = text.getBytes(StandardCharsets.UTF_8);
+      line.reset();
+      next.write(clean, 0, clean.length);
+      next.flush();
+    }
+  }
+}

@@ -1,0 +1,119 @@
+package dev.penstock.spark.secrets;
+
+import com.fasterxml.jackson.core.io.JsonStringEncoder;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.URLEncoder;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import scala.xml.Utility;
+
+/**
+ * The values of Secrets' files, and how they are cut out of what this JVM says.
+ *
+ * <p>A value that was known stays so when the Secret has another one: it may still be used.
+ */
+public final class SecretFiles {
+  private static final String CUT = "***";
+  // Shorter ones are parts of too many words.
+  private static final int SHORTEST = 4;
+  // Ports and the like: a line of JSON would not be one any more.
+  private static final Pattern NO_SECRET = Pattern.compile("true|false|null|[0-9]{1,7}");
+  // The longest first, so that no part of one is left.
+  private static final Comparator<String> LONGEST_FIRST =
+      Comparator.comparingInt(String::length).reversed().thenComparing(Comparator.naturalOrder());
+
+  /** By file, when what is known of it was written. */
+  private static final Map<Path, FileTime> READ_AT = new ConcurrentHashMap<>();
+
+  private static final Map<Path, String> CONTENTS = new ConcurrentHashMap<>();
+
+  private static final Set<String> FORMS = new TreeSet<>(LONGEST_FIRST);
+  private static volatile List<String> forms = List.of();
+  private static volatile Pattern known = Pattern.compile("(?!)");
+
+  private SecretFiles() {}
+
+  /**
+   * What a file holds, without the line break that an editor leaves at the end. If it has gone, what
+   * it held: Spark asks for a sink in each batch, and a query that runs does not need the Secret.
+   */
+  static String content(Path file) {
+    try {
+      cutFromNowOn(List.of(file));
+      String content = read(file);
+      CONTENTS.put(file, content);
+      learn(content);
+      return content;
+    } catch (IOException error) {
+      String before = CONTENTS.get(file);
+      if (before == null) {
+        throw new UncheckedIOException(error);
+      }
+      return before;
+    }
+  }
+
+  private static String read(Path file) throws IOException {
+    return Files.readString(file).replaceFirst("[\\r\\n]+$", "");
+  }
+
+  /** Makes the values in these files known, as they are and as they will be. */
+  static void cutFromNowOn(Collection<Path> files) {
+    files.forEach(file -> READ_AT.putIfAbsent(file, FileTime.fromMillis(0)));
+  }
+
+  /** The text with asterisks in place of each known value, as it is or as JSON, XML or a URL. */
+  public static String cut(String text) {
+    READ_AT.forEach(SecretFiles::lookForNew);
+    // Most texts have none; an expression of many values is slow to say so.
+    return forms.stream().anyMatch(text::contains) ? known.matcher(text).replaceAll(CUT) : text;
+  }
+
+  private static void lookForNew(Path file, FileTime readAt) {
+    try {
+      FileTime writtenAt = Files.getLastModifiedTime(file);
+      if (!writtenAt.equals(readAt)) {
+        learn(read(file));
+        READ_AT.put(file, writtenAt);
+      }
+    } catch (IOException missing) {
+      return; // the driver says so
+    }
+  }
+
+  private static synchronized void learn(String value) {
+    boolean isNew = false;
+    // A key of several lines is shown line by line.
+    for (String part : value.lines().map(String::strip).toList()) {
+      if (part.length() >= SHORTEST && !NO_SECRET.matcher(part).matches()) {
+        String escaped = part.replace("\\", "\\\\").replace("'", "\\'"); // as Python shows it
+        isNew |=
+            FORMS.addAll(
+                List.of(
+                    part,
+                    escaped,
+                    String.valueOf(JsonStringEncoder.getInstance().quoteAsString(part)),
+                    Utility.escape(part),
+                    URLEncoder.encode(part, StandardCharsets.UTF_8)));
+      }
+    }
+    if (isNew) {
+      forms = List.copyOf(FORMS);
+      String any = FORMS.stream().map(Pattern::quote).collect(Collectors.joining("|", "(?:", ")"));
+      // Not the name of a field in a line of JSON.
+      known = Pattern.compile("(?<!\")" + any + "|" + any + "(?!\":)");
+    }
+  }
+}

@@ -1,0 +1,150 @@
+package dev.penstock.spark.secrets;
+
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.lang.reflect.Proxy;
+import java.util.LinkedHashSet;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * Stands before an object of a data source that has secret options, and before all that it returns
+ * and Spark shows: it has the same interfaces, gets the values where Spark passes options on, and
+ * its text is the data source's name. The text of the object itself may have its options in it.
+ */
+final class Shield implements InvocationHandler {
+  private final Object real;
+  private final TableProvider provider;
+  private final SecretOptions secrets;
+
+  private Shield(Object real, TableProvider provider, SecretOptions secrets) {
+    this.real = real;
+    this.provider = provider;
+    this.secrets = secrets;
+  }
+
+  /** The object behind a shield; {@code provider} made it, or is null if a first one did. */
+  static <T> T before(T real, TableProvider provider, SecretOptions secrets) {
+    @SuppressWarnings("unchecked")
+    T shielded =
+        (T)
+            Proxy.newProxyInstance(
+                real.getClass().getClassLoader(),
+                interfaces(real.getClass()).toArray(Class<?>[]::new),
+                new Shield(real, provider, secrets));
+    return shielded;
+  }
+
+  private static Set<Class<?>> interfaces(Class<?> type) {
+    Set<Class<?>> found = new LinkedHashSet<>();
+    for (Class<?> each = type; each != null; each = each.getSuperclass()) {
+      for (Class<?> one : each.getInterfaces()) {
+        if (Modifier.isPublic(one.getModifiers())) {
+          found.add(one);
+        }
+        found.addAll(interfaces(one));
+      }
+    }
+    return found;
+  }
+
+  @Override
+  public Object invoke(Object shield, Method method, Object[] arguments) throws Throwable {
+    switch (method.getName()) {
+      case "equals":
+        return shield == arguments[0];
+      case "hashCode":
+        return System.identityHashCode(shield);
+      case "toString", "description":
+        return secrets.format();
+      case "name":
+        if (real instanceof Table) {
+          return secrets.format();
+        }
+        break;
+      case "newScanBuilder":
+        arguments[0] = secrets.resolved((CaseInsensitiveStringMap) arguments[0], provider);
+        break;
+      case "newWriteBuilder":
+        arguments[0] = resolved((LogicalWriteInfo) arguments[0]);
+        break;
+      default:
+    }
+    try {
+      return shielded(method.invoke(real, arguments));
+    } catch (InvocationTargetException thrown) {
+      throw undeclared(thrown.getCause());
+    }
+  }
+
+  /** Scala throws what Java wants declared, which a proxy cannot: Spark would not know a stop. */
+  private static Throwable undeclared(Throwable thrown) {
+    if (thrown instanceof InterruptedException) {
+      var interrupted = new InterruptedIOException();
+      interrupted.initCause(thrown);
+      return new UncheckedIOException(interrupted);
+    }
+    if (thrown instanceof IOException io) {
+      return new UncheckedIOException(io);
+    }
+    boolean isChecked = !(thrown instanceof RuntimeException || thrown instanceof Error);
+    return isChecked ? new RuntimeException(thrown.getMessage(), thrown) : thrown;
+  }
+
+  private Object shielded(Object result) {
+    boolean isShown =
+        result instanceof ScanBuilder
+            || result instanceof Scan
+            || result instanceof SparkDataStream
+            || result instanceof WriteBuilder
+            || result instanceof Write
+            || result instanceof StreamingWrite;
+    return isShown ? before(result, provider, secrets) : result;
+  }
+
+  private LogicalWriteInfo resolved(LogicalWriteInfo info) {
+    var options = secrets.resolved(info.options(), provider);
+    return new LogicalWriteInfo() {
+      @Override
+      public CaseInsensitiveStringMap options() {
+        return options;
+      }
+
+      @Override
+      public String queryId() {
+        return info.queryId();
+      }
+
+      @Override
+      public StructType schema() {
+        return info.schema();
+      }
+
+      @Override
+      public Optional<StructType> rowIdSchema() {
+        return info.rowIdSchema();
+      }
+
+      @Override
+      public Optional<StructType> metadataSchema() {
+        return info.metadataSchema();
+      }
+    };
+  }
+}

@@ -64,7 +64,7 @@ def spark_analyzer() -> Iterator[Analyzer]:
             if wrong is not None:
                 return [wrong]
             try:
-                source = _placeholder(spark, spec.source)
+                source = placeholder(spark, spec.source)
                 query.check(apply_transform(spark, source, spec, Path("configmaps")), spec)
             except PySparkException as error:
                 failure = classify_exception(error)
@@ -117,7 +117,7 @@ def _wrong_pattern(spark: SparkSession, source: Source) -> Problem | None:
     return None
 
 
-def _placeholder(spark: SparkSession, source: Source) -> DataFrame:
+def placeholder(spark: SparkSession, source: Source) -> DataFrame:
     """A stream with the columns of the source that needs no network."""
     rate = spark.readStream.format("rate").load()
     if source.kafka is not None:

@@ -28,6 +28,7 @@ from penstock.sql.columns import (
     passed_columns,
     source_columns,
 )
+from penstock.sql.differing_calls import find_differing_call
 from penstock.sql.event_time import EventTime, find_event_time
 from penstock.sql.function_operations import called_functions
 from penstock.sql.query_columns import ColumnReader
@@ -186,7 +187,7 @@ class _Judge:
         columns = ColumnReader(self._source, self._own_functions)
         made = columns.read(root, {})
         self._refuse_bytes(query, tokens, columns.bytes_as_text)
-        self._refuse_state_in_transactions(query, tokens, operations, execution)
+        self._refuse_state_in_transactions(query, root, tokens, operations, execution)
         self._warn_of_comment(query, tokens)
         self._warn_of_packages(query.path, called_functions(root))
         self._leave_names_to_spark(query, tokens, reader)
@@ -256,25 +257,39 @@ class _Judge:
     def _refuse_state_in_transactions(
         self,
         text: SqlText,
+        root: exp.Expr,
         tokens: list[Token],
         operations: Sequence[tuple[Operation, exp.Expr]],
         execution: Execution,
     ) -> None:
-        """Without batches a task has to write all that it has read; the driver asks Spark's plan
-        the same.
+        """Without batches a task has to write all that it has read, and a batch with state has to
+        make the same rows again; the driver asks Spark's plan the same.
         """
-        if not self._spec.sink.exactly_once or not self._spec.trigger.mode.has_long_running_tasks:
+        if not self._spec.sink.exactly_once:
             return
-        for operation, node in operations:
-            if operation in op.WITH_STATE and operation.supported_by(execution):
-                message = (
-                    ": sink.kafka.delivery ExactlyOnce is not possible, because the query keeps "
-                    f"state ({operation.description}: {_excerpt(node)}): use trigger.microBatch, "
-                    "or AtLeastOnce"
-                )
-                place = _place(node, text, tokens)
-                self._problems.append(_problem("ExactlyOnceImpossible", text.path, place, message))
+        state = next(
+            (it for it in operations if it[0] in op.WITH_STATE and it[0].supported_by(execution)),
+            None,
+        )
+        if state is None:
+            return
+        operation, node = state
+        why = (
+            f"the query keeps state ({operation.description}: {_excerpt(node)}): use "
+            "trigger.microBatch, or AtLeastOnce"
+        )
+        if not self._spec.trigger.mode.has_long_running_tasks:
+            call = find_differing_call(root, self._own_functions)
+            if call is None:
                 return
+            node = call.node
+            why = (
+                "a batch that runs again has to make the same rows, and "
+                f"{_excerpt(node)} {call.why}: write it otherwise, or use AtLeastOnce"
+            )
+        message = f": sink.kafka.delivery ExactlyOnce is not possible, because {why}"
+        place = _place(node, text, tokens)
+        self._problems.append(_problem("ExactlyOnceImpossible", text.path, place, message))
 
     def _warn_of_comment(self, text: SqlText, tokens: list[Token]) -> None:
         """YAML's > makes one line of a text, and then a comment hides what follows it."""

@@ -12,6 +12,7 @@ from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import Sink, StreamSpec
 from penstock.sql.columns import Column, find_column_problems
 from penstock.sql.judge import judge_sql
+from testkit.streams.differing import DIFFERING_QUERIES, SAME_QUERIES, query
 from testkit.streams.kafka_rows import (
     REFUSED,
     REFUSED_BY_SPARK_ONLY,
@@ -512,6 +513,35 @@ def test_a_query_with_state_writes_exactly_once_in_micro_batches_only(
     found = [each for each in judged(sql, "R", sink=sink) if each[0] == "error"]
     assert [each[1] for each in found] == ([] if is_possible else ["ExactlyOnceImpossible"])
     assert is_possible or "use trigger.microBatch" in found[0][2]
+
+
+@pytest.mark.parametrize("sql", [*DIFFERING_QUERIES, *SAME_QUERIES])
+def test_a_batch_with_state_makes_the_same_rows_again(sql: str) -> None:
+    """integration/sql/test_differing_calls.py has Spark's plan of each."""
+    sink = {"kafka": {**KAFKA_TO_KAFKA["sink"]["kafka"], "delivery": "ExactlyOnce"}}
+    found = [each for each in judged(sql, "U", sink=sink) if each[0] == "error"]
+    expected = ["ExactlyOnceImpossible"] if sql in DIFFERING_QUERIES else []
+    assert [each[1] for each in found] == expected, found
+    at_least_once = [each[1] for each in judged(sql, "U") if each[0] == "error"]
+    assert at_least_once == []
+
+
+def test_what_is_not_certain_is_left_to_spark() -> None:
+    sink = {"kafka": {**KAFKA_TO_KAFKA["sink"]["kafka"], "delivery": "ExactlyOnce"}}
+    with_table = (
+        "SELECT s.value FROM source s JOIN (SELECT first(id) AS id FROM range(9)) t "
+        "ON s.offset = t.id GROUP BY s.value"
+    )
+    own = {"functions": [{"name": "uuid", "returns": "STRING", "expression": "'a'"}]}
+    for sql, transform in ((with_table, {}), (query("uuid()"), own)):
+        said = judged(sql, "U", sink=sink, transform=transform)
+        assert [each for each in said if each[1] == "ExactlyOnceImpossible"] == []
+    (found,) = judged(query("rand()"), "U", sink=sink)
+    assert found[2] == (
+        "spec.transform.sql, line 1, column 18: sink.kafka.delivery ExactlyOnce is not possible, "
+        "because a batch that runs again has to make the same rows, and RAND() gives another "
+        "result each time: write it otherwise, or use AtLeastOnce"
+    )
 
 
 def test_a_function_of_a_package_is_told_with_the_package() -> None:

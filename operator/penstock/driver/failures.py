@@ -82,7 +82,7 @@ class Failure:
 
     def __post_init__(self) -> None:
         """Without the values of Secrets, which the exceptions of data sources may repeat."""
-        object.__setattr__(self, "message", secret_values.cut(self.message))
+        object.__setattr__(self, "message", secret_values.redact(self.message))
 
     def to_status(self, time: datetime) -> LastFailure:
         """The failure as the status reports it."""

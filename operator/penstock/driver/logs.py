@@ -17,7 +17,7 @@ _LOG = logging.getLogger("penstock.driver")
 
 class _Formatter(JsonFormatter):
     def format(self, record: logging.LogRecord) -> str:
-        return secret_values.cut(super().format(record))
+        return secret_values.redact(super().format(record))
 
 
 def set_up(stream: TextIO | None = None) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import quote_plus
 
 from penstock.api.v1alpha1.base import KeyRef
 
-_CUT = "***"
+_REDACTED = "***"
 # Shorter ones are parts of too many words. As in SecretFiles.java.
 _SHORTEST = 4
 # Ports and the like: a line of JSON would not be one any more.
@@ -39,7 +39,7 @@ def read(file: Path) -> str:
     return re.sub(r"[\r\n]+\Z", "", file.read_bytes().decode())
 
 
-def cut_from_now_on(files: Iterable[Path]) -> None:
+def redact_from_now_on(files: Iterable[Path]) -> None:
     """Makes the values in these files known, as they are and as they will be.
 
     One that was known stays so when the Secret has another: it may still be used.
@@ -53,14 +53,14 @@ def values_of(refs: Mapping[str, KeyRef], secrets: Path) -> dict[str, str]:
     check_secrets says.
     """
     files = {name: file_of(ref, secrets) for name, ref in refs.items()}
-    cut_from_now_on(files.values())
+    redact_from_now_on(files.values())
     return {name: read(file) for name, file in files.items() if file.is_file()}
 
 
-def cut(text: str) -> str:
+def redact(text: str) -> str:
     """The text with asterisks in place of each known value.
 
-    >>> cut("no value is known")
+    >>> redact("no value is known")
     'no value is known'
     """
     for file, read_at in list(_read_at.items()):
@@ -70,7 +70,7 @@ def cut(text: str) -> str:
                 _learn(read(file))
                 _read_at[file] = written_at
     # Most texts have none; an expression of many values is slow to say so.
-    return _known[0].sub(_CUT, text) if any(form in text for form in _forms) else text
+    return _known[0].sub(_REDACTED, text) if any(form in text for form in _forms) else text
 
 
 def _learn(value: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.driver.record_position import Position
-from penstock.driver.secret_values import cut
+from penstock.driver.secret_values import redact
 
 _MAX_CAUSES = 20
 # Frames of a task, and of what waits for its job. Spark throws the exception of a task again on the
@@ -88,7 +88,7 @@ def _exception_info(throwable: Any) -> ExceptionInfo:
     top = frames[0] if frames else ""
     return ExceptionInfo(
         classes=tuple(classes),
-        message=cut(throwable.getMessage() or ""),
+        message=redact(throwable.getMessage() or ""),
         condition=throwable.getCondition() if has_condition else None,
         sql_state=throwable.getSqlState() if has_condition or _DATABASE in classes else None,
         thrown_by=top,

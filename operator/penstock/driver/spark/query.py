@@ -27,7 +27,7 @@ from penstock.driver.jdbc.table_columns import DELETED, WrittenRows
 from penstock.driver.jvm import java_class
 from penstock.driver.kafka import transactions
 from penstock.driver.record_position import Position
-from penstock.driver.secret_values import cut_from_now_on, file_of
+from penstock.driver.secret_values import file_of, redact_from_now_on
 from penstock.driver.spark import replays, user_python
 from penstock.driver.spark.sinks import sink_options
 from penstock.driver.spark.sources import (
@@ -64,7 +64,9 @@ def plan(
 ) -> DataFrame:
     """The streaming DataFrame. Raises AnalysisException if Spark cannot analyze it."""
     secrets, mode = environment.secrets, spec.trigger.mode
-    cut_from_now_on(file_of(ref, secrets) for ref in secret_values(spec))  # an edit may name others
+    redact_from_now_on(
+        file_of(ref, secrets) for ref in secret_values(spec)
+    )  # an edit may name others
     named, options = source_options(spec.source, secrets, mode, starting, partitions, leave_out)
     reader = spark.readStream.format(_format(spark, named, options)).options(**options)
     if spec.source.custom is not None and spec.source.custom.schema_ is not None:

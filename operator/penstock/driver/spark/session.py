@@ -273,8 +273,8 @@ def _with_secrets(conf: dict[str, str], spec: StreamSpec, files: list[Path]) -> 
     names = [_OF_HADOOP.sub("", name) for name in spec.secret_spark_conf]
     redacted = "|".join([conf.get(_REDACTED, _REDACTED_BY_SPARK), *map(re.escape, names)])
     return {
-        **_with(conf, _PLUGINS, f"{_SECRETS}.SecretsPlugin"),
-        **_with(conf, "spark.ui.filters", f"{_SECRETS}.CleanPages"),
+        **_with(conf, _PLUGINS, f"{_SECRETS}.RedactionPlugin"),
+        **_with(conf, "spark.ui.filters", f"{_SECRETS}.RedactingFilter"),
         "spark.penstock.secretFiles": "\n".join(map(str, files)),
         _REDACTED: redacted,
     }

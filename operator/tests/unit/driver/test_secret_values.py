@@ -19,7 +19,7 @@ from penstock.contract.sizing import Size
 from penstock.driver import secret_values
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import Failure
-from penstock.driver.secret_values import cut, cut_from_now_on, values_of
+from penstock.driver.secret_values import redact, redact_from_now_on, values_of
 from penstock.driver.spark.session import spark_conf
 from penstock.driver.spark.sinks import sink_options
 from penstock.driver.spark.sources import source_options
@@ -71,34 +71,36 @@ def written(file: Path, text: str, at: int) -> Path:
     ],
 )
 def test_values_are_cut_out(value: str, text: str, left: str, tmp_path: Path) -> None:
-    cut_from_now_on([written(tmp_path / "value", value, 1)])
-    assert cut(text) == left
+    redact_from_now_on([written(tmp_path / "value", value, 1)])
+    assert redact(text) == left
 
 
 def test_a_value_within_another_is_cut_out_with_it(tmp_path: Path) -> None:
-    cut_from_now_on([written(tmp_path / "a", "pass", 1), written(tmp_path / "b", "my-pass-2", 1)])
-    assert cut("my-pass-2 pass") == "*** ***"
+    redact_from_now_on(
+        [written(tmp_path / "a", "pass", 1), written(tmp_path / "b", "my-pass-2", 1)]
+    )
+    assert redact("my-pass-2 pass") == "*** ***"
 
 
 def test_what_a_secret_held_before_is_cut_out_too(tmp_path: Path) -> None:
     file = written(tmp_path / "value", "before", 1)
-    cut_from_now_on([file])
-    assert cut("before after") == "*** after"
+    redact_from_now_on([file])
+    assert redact("before after") == "*** after"
     written(file, "after", 2)
-    assert cut("before after") == "*** ***"
+    assert redact("before after") == "*** ***"
     file.unlink()
-    assert cut("before after") == "*** ***"
+    assert redact("before after") == "*** ***"
 
 
 def test_a_file_that_comes_later_is_read_then(tmp_path: Path) -> None:
-    cut_from_now_on([tmp_path / "value"])
-    assert cut("value") == "value"
+    redact_from_now_on([tmp_path / "value"])
+    assert redact("value") == "value"
     (tmp_path / "value").write_text("value")
-    assert cut("value") == "***"
+    assert redact("value") == "***"
 
 
 def test_a_failure_has_no_value(tmp_path: Path) -> None:
-    cut_from_now_on([written(tmp_path / "value", "secret-1", 1)])
+    redact_from_now_on([written(tmp_path / "value", "secret-1", 1)])
     failure = Failure("Some", "the login secret-1 is refused")
     assert failure.message == "the login *** is refused"
     assert failure.to_status(datetime.now(UTC)).message == failure.message
@@ -151,8 +153,8 @@ def test_spark_conf(secrets: Path, tmp_path: Path) -> None:
     conf = spark_conf(it, LocalEnvironment(tmp_path / "checkpoint", secrets=secrets), SIZE)
     assert {name: conf[name] for name in CONF} == dict.fromkeys(CONF, 'pa"ss word')
     assert conf["spark.penstock.secretFiles"] == "\n".join([str(secrets / "shop/password")] * 3)
-    assert conf["spark.ui.filters"] == "own,dev.penstock.spark.secrets.CleanPages"
-    assert conf["spark.plugins"] == "dev.penstock.spark.secrets.SecretsPlugin"
+    assert conf["spark.ui.filters"] == "own,dev.penstock.spark.secrets.RedactingFilter"
+    assert conf["spark.plugins"] == "dev.penstock.spark.secrets.RedactionPlugin"
     # Hadoop's settings are shown by their own names.
     assert conf["spark.redaction.regex"].endswith(
         r"|credential|fs\.s3a\.a|spark\.sql\.catalog\.lake\.credential|hive\.x"

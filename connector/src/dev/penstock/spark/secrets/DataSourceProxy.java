@@ -28,12 +28,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * and Spark shows: it has the same interfaces, gets the values where Spark passes options on, and
  * its text is the data source's name. The text of the object itself may have its options in it.
  */
-final class Shield implements InvocationHandler {
+final class DataSourceProxy implements InvocationHandler {
   private final Object real;
   private final TableProvider provider;
   private final SecretOptions secrets;
 
-  private Shield(Object real, TableProvider provider, SecretOptions secrets) {
+  private DataSourceProxy(Object real, TableProvider provider, SecretOptions secrets) {
     this.real = real;
     this.provider = provider;
     this.secrets = secrets;
@@ -47,7 +47,7 @@ final class Shield implements InvocationHandler {
             Proxy.newProxyInstance(
                 real.getClass().getClassLoader(),
                 interfaces(real.getClass()).toArray(Class<?>[]::new),
-                new Shield(real, provider, secrets));
+                new DataSourceProxy(real, provider, secrets));
     return shielded;
   }
 

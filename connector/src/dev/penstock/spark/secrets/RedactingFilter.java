@@ -20,7 +20,7 @@ import java.nio.charset.StandardCharsets;
  * Cuts the values of Secrets out of the pages of Spark's web UI ({@code spark.ui.filters}), which
  * show the exceptions of data sources.
  */
-public final class CleanPages implements Filter {
+public final class RedactingFilter implements Filter {
   @Override
   public void doFilter(ServletRequest request, ServletResponse response, FilterChain chain)
       throws IOException, ServletException {
@@ -102,7 +102,7 @@ public final class CleanPages implements Filter {
       }
       byte[] page = bytes.toByteArray();
       if (isText(getContentType())) {
-        String text = SecretFiles.cut(bytes.toString(StandardCharsets.UTF_8));
+        String text = SecretFiles.redact(bytes.toString(StandardCharsets.UTF_8));
         page = text.getBytes(StandardCharsets.UTF_8);
       }
       getResponse().getOutputStream().write(page);

@@ -6,14 +6,14 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 
 /** Passes whole lines on, without the values of Secrets. */
-final class CleanStream extends OutputStream {
+final class RedactingStream extends OutputStream {
   // So much of a line without an end.
   private static final int LONGEST_LINE = 1 << 20;
 
   private final PrintStream next;
   private final ByteArrayOutputStream line = new ByteArrayOutputStream();
 
-  CleanStream(PrintStream next) {
+  RedactingStream(PrintStream next) {
     this.next = next;
     Runtime.getRuntime().addShutdownHook(new Thread(this::close, "last line"));
   }
@@ -50,7 +50,7 @@ final class CleanStream extends OutputStream {
 
   private void pass() {
     if (line.size() > 0) {
-      String text = SecretFiles.cut(line.toString(StandardCharsets.UTF_8));
+      String text = SecretFiles.redact(line.toString(StandardCharsets.UTF_8));
       byte[] clean = text.getBytes(StandardCharsets.UTF_8);
       line.reset();
       next.write(clean, 0, clean.length);

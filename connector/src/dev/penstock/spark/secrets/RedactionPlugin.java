@@ -16,7 +16,7 @@ import org.apache.spark.api.plugin.SparkPlugin;
  * Cuts the values of Secrets out of what the JVMs of driver and executors print: their logs, and what
  * data sources in Java and in Python write to stdout and stderr.
  */
-public final class SecretsPlugin implements SparkPlugin {
+public final class RedactionPlugin implements SparkPlugin {
   /** Paths, one a line. */
   private static final String FILES = "spark.penstock.secretFiles";
 
@@ -44,15 +44,15 @@ public final class SecretsPlugin implements SparkPlugin {
   }
 
   private static synchronized void install(SparkConf conf) {
-    SecretFiles.cutFromNowOn(Stream.of(conf.get(FILES, "").split("\n")).map(Path::of).toList());
+    SecretFiles.redactFromNowOn(Stream.of(conf.get(FILES, "").split("\n")).map(Path::of).toList());
     if (!installed) {
       installed = true;
-      System.setOut(clean(System.out));
-      System.setErr(clean(System.err));
+      System.setOut(redacting(System.out));
+      System.setErr(redacting(System.err));
     }
   }
 
-  private static PrintStream clean(PrintStream printed) {
-    return new PrintStream(new CleanStream(printed), true, StandardCharsets.UTF_8);
+  private static PrintStream redacting(PrintStream printed) {
+    return new PrintStream(new RedactingStream(printed), true, StandardCharsets.UTF_8);
   }
 }

@@ -24,8 +24,8 @@ import scala.xml.Utility;
  *
  * <p>A value that was known stays so when the Secret has another one: it may still be used.
  */
-public final class SecretFiles {
-  private static final String CUT = "***";
+final class SecretFiles {
+  private static final String REDACTED = "***";
   // Shorter ones are parts of too many words.
   private static final int SHORTEST = 4;
   // Ports and the like: a line of JSON would not be one any more.
@@ -51,7 +51,7 @@ public final class SecretFiles {
    */
   static String content(Path file) {
     try {
-      cutFromNowOn(List.of(file));
+      redactFromNowOn(List.of(file));
       String content = read(file);
       CONTENTS.put(file, content);
       learn(content);
@@ -70,15 +70,15 @@ public final class SecretFiles {
   }
 
   /** Makes the values in these files known, as they are and as they will be. */
-  static void cutFromNowOn(Collection<Path> files) {
+  static void redactFromNowOn(Collection<Path> files) {
     files.forEach(file -> READ_AT.putIfAbsent(file, FileTime.fromMillis(0)));
   }
 
   /** The text with asterisks in place of each known value, as it is or as JSON, XML or a URL. */
-  public static String cut(String text) {
+  static String redact(String text) {
     READ_AT.forEach(SecretFiles::lookForNew);
     // Most texts have none; an expression of many values is slow to say so.
-    return forms.stream().anyMatch(text::contains) ? known.matcher(text).replaceAll(CUT) : text;
+    return forms.stream().anyMatch(text::contains) ? known.matcher(text).replaceAll(REDACTED) : text;
   }
 
   private static void lookForNew(Path file, FileTime readAt) {

@@ -24,33 +24,33 @@ final class SecretFilesTest {
     return Files.setLastModifiedTime(file, FileTime.fromMillis(at));
   }
 
-  private String cut(String text) throws IOException {
-    return SecretFiles.cut(text);
+  private String redact(String text) throws IOException {
+    return SecretFiles.redact(text);
   }
 
   @Test
   void aValueIsCutOutInEachForm() throws IOException {
-    SecretFiles.cutFromNowOn(List.of(written("q\"<&> v1\n", 1000)));
-    assertEquals("a *** b", cut("a q\"<&> v1 b"));
-    assertEquals("{\"a\": \"***\"}", cut("{\"a\": \"q\\\"<&> v1\"}"));
-    assertEquals("<td>***</td>", cut("<td>q&quot;&lt;&amp;&gt; v1</td>"));
-    assertEquals("?p=***", cut("?p=q%22%3C%26%3E+v1"));
+    SecretFiles.redactFromNowOn(List.of(written("q\"<&> v1\n", 1000)));
+    assertEquals("a *** b", redact("a q\"<&> v1 b"));
+    assertEquals("{\"a\": \"***\"}", redact("{\"a\": \"q\\\"<&> v1\"}"));
+    assertEquals("<td>***</td>", redact("<td>q&quot;&lt;&amp;&gt; v1</td>"));
+    assertEquals("?p=***", redact("?p=q%22%3C%26%3E+v1"));
   }
 
   @Test
   void theLongestGoesFirstAndTheShortestNot() throws IOException {
-    SecretFiles.cutFromNowOn(List.of(written("v2-a\nv2-a-longer\nv2", 1000)));
-    assertEquals("*** *** v2", cut("v2-a-longer v2-a v2"));
+    SecretFiles.redactFromNowOn(List.of(written("v2-a\nv2-a-longer\nv2", 1000)));
+    assertEquals("*** *** v2", redact("v2-a-longer v2-a v2"));
   }
 
   @Test
   void whatTheFileHeldBeforeIsCutOutToo() throws IOException {
-    SecretFiles.cutFromNowOn(List.of(written("v3-old", 1000)));
-    assertEquals("*** v3-new", cut("v3-old v3-new"));
+    SecretFiles.redactFromNowOn(List.of(written("v3-old", 1000)));
+    assertEquals("*** v3-new", redact("v3-old v3-new"));
     written("v3-new", 2000);
-    assertEquals("*** ***", cut("v3-old v3-new"));
+    assertEquals("*** ***", redact("v3-old v3-new"));
     Files.delete(folder.resolve("value"));
-    assertEquals("*** ***", cut("v3-old v3-new"));
+    assertEquals("*** ***", redact("v3-old v3-new"));
   }
 
   @Test
@@ -69,9 +69,9 @@ final class SecretFilesTest {
 
   @Test
   void aStreamPassesWholeLinesOn() throws IOException {
-    SecretFiles.cutFromNowOn(List.of(written("v5-ä", 1000)));
+    SecretFiles.redactFromNowOn(List.of(written("v5-ä", 1000)));
     var bytes = new ByteArrayOutputStream();
-    var stream = new CleanStream(new PrintStream(bytes, true, StandardCharsets.UTF_8));
+    var stream = new RedactingStream(new PrintStream(bytes, true, StandardCharsets.UTF_8));
     byte[] text = "one v5-ä\ntwo v5-ä and".getBytes(StandardCharsets.UTF_8);
     for (byte each : text) {
       stream.write(each);

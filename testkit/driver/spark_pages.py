@@ -19,7 +19,7 @@ def ui_pages(driver: InProcessDriver) -> dict[str, str]:
     port = urllib.parse.urlsplit(session.sparkContext.uiWebUrl or "").port
     root = f"http://127.0.0.1:{port}"
     api = f"/api/v1/applications/{session.sparkContext.applicationId}"
-    ahead = ["/jobs/", "/StreamingQuery/", "/SQL/", "/environment/", "/executors/"]
+    ahead = ["/", "/nowhere", "/jobs/", "/StreamingQuery/", "/SQL/", "/environment/", "/executors/"]
     ahead += [f"{api}/{each}" for each in ("jobs", "stages?details=true", "sql", "environment")]
     found: dict[str, str] = {}
     while ahead and len(found) < 60:

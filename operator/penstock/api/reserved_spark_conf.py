@@ -153,7 +153,8 @@ def takes_secret(name: str) -> bool:
     >>> [takes_secret(f"spark.{name}") for name in ("mongodb.connection.uri", "ssl.keyPassword")]
     [True, False]
     """
-    return bool(re.search(_OF_OTHERS, name)) or not re.search(_SPARKS_OWN_CONF, name)
+    is_own = re.search(_SPARKS_OWN_CONF, name) is not None
+    return re.search(_OF_OTHERS, name) is not None or (name.startswith("spark.") and not is_own)
 
 
 # Rules of the whole spec.
@@ -162,12 +163,12 @@ SECRET_CONF_RULES = (
         ~is_set("secretSparkConf")
         | Predicate(
             f"self.secretSparkConf.all(k, k.matches({cel_string(_OF_OTHERS)}) || "
-            f"!k.matches({cel_string(_SPARKS_OWN_CONF)}))",
+            f"k.startsWith('spark.') && !k.matches({cel_string(_SPARKS_OWN_CONF)}))",
             lambda spec: all(map(takes_secret, spec.secret_spark_conf)),
         ),
-        "secretSparkConf takes what Hadoop, catalogs and data sources read (spark.hadoop..., "
-        "spark.sql.catalog..., and names that are not Spark's own): put Spark's own settings into "
-        "sparkConf, and an environment variable into podTemplate, as env with valueFrom",
+        "secretSparkConf takes what Hadoop, catalogs and data sources read: spark.hadoop..., "
+        "spark.sql.catalog..., and other names that are not Spark's own. Put Spark's own settings "
+        "into sparkConf, and an environment variable into podTemplate, as env with valueFrom",
     ),
     ValidationRule(
         Predicate(

@@ -1,7 +1,8 @@
 """The Secrets' keys that a stream uses, and the volumes that mount them in its pods.
 
 The operator reads no Secret, and no value of a Secret is in a ConfigMap, a log or a status: the
-kubelet mounts Secrets as files, and the clients of Kafka and of an object store read the files.
+kubelet mounts Secrets as files, and what needs a value reads its file: the clients of Kafka, of an
+object store and of a database, and the driver for Spark and for data sources of others.
 """
 
 from __future__ import annotations
@@ -18,22 +19,15 @@ from penstock.contract import naming
 
 
 def secret_keys(spec: StreamSpec) -> dict[str, tuple[str, ...]]:
-    """The keys that source, sink and checkpoint use, by Secret."""
+    """The keys that the stream uses, by Secret."""
     store = spec.checkpoint.object_store
     of_store = _refs_of_store(store) if store else ()
     return _by_secret([*_refs_of_query(spec), *of_store])
 
 
 def query_secret_keys(spec: StreamSpec) -> dict[str, tuple[str, ...]]:
-    """The keys that source and sink use, by Secret."""
+    """Those that it uses without its checkpoint, by Secret."""
     return _by_secret(_refs_of_query(spec))
-
-
-def secret_values(spec: StreamSpec) -> list[KeyRef]:
-    """The keys whose values go to Spark or to data sources of others."""
-    ends = (spec.source.custom, spec.sink.custom)
-    refs = [ref for custom in ends if custom is not None for ref in custom.secret_options.values()]
-    return [*refs, *spec.secret_spark_conf.values()]
 
 
 def secret_volumes(spec: StreamSpec) -> list[dict[str, Any]]:
@@ -82,7 +76,7 @@ def _refs_of_store(store: ObjectStore) -> Iterator[KeyRef]:
 def _refs_of_query(spec: StreamSpec) -> Iterator[KeyRef]:
     yield from _refs_of_clients(spec)
     yield from _refs_of_database(spec)
-    yield from secret_values(spec)
+    yield from spec.secret_value_refs
 
 
 def _refs_of_database(spec: StreamSpec) -> Iterator[KeyRef]:

@@ -9,21 +9,56 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote_plus
+from urllib.parse import quote, quote_plus
 
 from penstock.api.v1alpha1.base import KeyRef
 
 _REDACTED = "***"
 # Shorter ones are parts of too many words. As in SecretFiles.java.
 _SHORTEST = 4
-# Ports and the like: a line of JSON would not be one any more.
-_NO_SECRET = re.compile("true|false|null|[0-9]{1,7}")
+# Ports and the like, and names of fields: a line of the log would not be JSON any more.
+_NO_SECRET = re.compile(
+    "true|false|null|[0-9]{1,7}|time|level|logger|message|exception|rootCause|trace|line"
+    "|reason|cause|error|permanent|record|step|epoch"
+)
+# A handler of a signal may log too.
+_lock = threading.RLock()
 _read_at: dict[Path, int] = {}
 """By file, when what is known of it was written."""
-_forms: set[str] = set()
-_known = [re.compile("(?!)")]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is cut out: replaced as a whole, since each thread that logs reads it."""
+
+    forms: frozenset[str] = frozenset()
+    any_form: re.Pattern[str] = re.compile("(?!)")
+
+    def with_value(self, value: str) -> _Known:
+        # A key of several lines is shown line by line.
+        parts = [line.strip() for line in value.splitlines()]
+        secret = [
+            part for part in parts if len(part) >= _SHORTEST and not _NO_SECRET.fullmatch(part)
+        ]
+        forms = self.forms.union(*map(_forms, secret))
+        if not forms:
+            return self
+        longest_first = sorted(forms, key=len, reverse=True)
+        return _Known(forms, re.compile("|".join(map(re.escape, longest_first))))
+
+
+def _forms(part: str) -> set[str]:
+    texts = (part, repr(part)[1:-1])
+    in_json = [json.dumps(text)[1:-1] for text in texts]
+    twice = [json.dumps(text)[1:-1] for text in in_json]
+    return {*texts, *in_json, *twice, quote_plus(part), quote(part), quote(part, safe="")}
+
+
+_known = _Known()
 
 
 def file_of(ref: KeyRef, secrets: Path) -> Path:
@@ -44,17 +79,21 @@ def redact_from_now_on(files: Iterable[Path]) -> None:
 
     One that was known stays so when the Secret has another: it may still be used.
     """
-    for file in files:
-        _read_at.setdefault(file, -1)
+    with _lock:
+        for file in files:
+            _read_at.setdefault(file, -1)
+    _look_for_new()
 
 
 def values_of(refs: Mapping[str, KeyRef], secrets: Path) -> dict[str, str]:
-    """The values by name, cut out from now on; without those whose files are missing, which
-    check_secrets says.
-    """
+    """The values by name, cut out from now on; without those that check_secrets refuses."""
     files = {name: file_of(ref, secrets) for name, ref in refs.items()}
     redact_from_now_on(files.values())
-    return {name: read(file) for name, file in files.items() if file.is_file()}
+    values: dict[str, str] = {}
+    for name, file in files.items():
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            values[name] = read(file)
+    return values
 
 
 def redact(text: str) -> str:
@@ -63,25 +102,19 @@ def redact(text: str) -> str:
     >>> redact("no value is known")
     'no value is known'
     """
-    for file, read_at in list(_read_at.items()):
-        with contextlib.suppress(OSError, UnicodeDecodeError):  # the driver says it: check_secrets
-            written_at = file.stat().st_mtime_ns
-            if written_at != read_at:
-                _learn(read(file))
-                _read_at[file] = written_at
+    known = _look_for_new()
     # Most texts have none; an expression of many values is slow to say so.
-    return _known[0].sub(_REDACTED, text) if any(form in text for form in _forms) else text
+    has_one = any(form in text for form in known.forms)
+    return known.any_form.sub(_REDACTED, text) if has_one else text
 
 
-def _learn(value: str) -> None:
-    # A key of several lines is shown line by line.
-    for part in (line.strip() for line in value.splitlines()):
-        if len(part) >= _SHORTEST and not _NO_SECRET.fullmatch(part):
-            escaped = repr(part)[1:-1]
-            _forms.update(
-                (part, escaped, json.dumps(part)[1:-1], json.dumps(escaped)[1:-1], quote_plus(part))
-            )
-    if _forms:
-        any_form = "|".join(map(re.escape, sorted(_forms, key=len, reverse=True)))
-        # Not the name of a field in a line of JSON.
-        _known[0] = re.compile(f'(?<!")(?:{any_form})|(?:{any_form})(?!":)')
+def _look_for_new() -> _Known:
+    global _known
+    with _lock:
+        for file, read_at in _read_at.items():
+            with contextlib.suppress(OSError, UnicodeDecodeError):  # check_secrets says it
+                written_at = file.stat().st_mtime_ns
+                if written_at != read_at:
+                    _known = _known.with_value(read(file))
+                    _read_at[file] = written_at
+        return _known

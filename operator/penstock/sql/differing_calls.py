@@ -33,10 +33,11 @@ class DifferingCall:
 def find_differing_call(root: exp.Expr, own_functions: Collection[str]) -> DifferingCall | None:
     """The first one of a query; None if none is known.
 
-    What goes by the order of records differs over a stream only, so a query with a table beside it
-    is left to Spark. `own_functions`: names that the spec declares, and that hide Spark's.
+    What goes by the order of records differs over a stream only: of a query with a table, which the
+    call may be over, Spark's plan tells. `own_functions` are names that the spec declares, and that
+    hide Spark's.
     """
-    with_table = not _reads_stream_alone(root)
+    stream_alone = _reads_stream_alone(root)
     for node in root.find_all(exp.Func):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         names = {name} if name else {each.lower() for each in node.sql_names()}
@@ -48,7 +49,7 @@ def find_differing_call(root: exp.Expr, own_functions: Collection[str]) -> Diffe
             return DifferingCall(
                 node, "is the time of an attempt (current_timestamp() is that of the batch)"
             )
-        if isinstance(node, _BY_ORDER) and not with_table:
+        if isinstance(node, _BY_ORDER) and stream_alone:
             return DifferingCall(
                 node, "goes by the order of the records (max_by and min_by go by a column)"
             )

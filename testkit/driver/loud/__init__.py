@@ -41,6 +41,8 @@ def compiled_sources(folder: Path) -> Path:
 
 def shown(text: str, of: dict[str, str]) -> list[str]:
     """The values in a text, whole or a line of them, as they are or as HTML or JSON writes them."""
-    texts = (text, html.unescape(text), text.replace('\\"', '"').replace("\\\\", "\\"))
+    once = text.replace('\\"', '"').replace("\\\\", "\\")
+    twice = once.replace('\\"', '"').replace("\\'", "'").replace("\\\\", "\\")
+    texts = (text, html.unescape(text), once, html.unescape(once), twice, html.unescape(twice))
     parts = [part for value in of.values() for part in value.splitlines() if len(part) > 3]
     return [part for part in parts if any(part in each for each in texts)]

@@ -101,7 +101,8 @@ class CustomSink(SpecObject):
     secret_options: SecretOptions = Field(
         {},
         description="Options whose values are in Secrets. The sink gets the values, and Spark "
-        "the paths of their files: no value is in a plan, page, log or status. Not for files.",
+        "the paths of their files: no value is in a plan, page, log or status. Formats of files "
+        "take none: use secretSparkConf.",
         examples=[{"password": {"name": "shop-mqtt", "key": "password"}}],
     )
     partition_by: Annotated[

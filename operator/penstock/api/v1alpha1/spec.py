@@ -21,6 +21,7 @@ from penstock.api.reserved_spark_conf import (
     STATE_PARTITIONS_RULE,
 )
 from penstock.api.v1alpha1.base import (
+    KeyRef,
     ObjectName,
     Options,
     SecretOptions,
@@ -291,19 +292,14 @@ class StreamSpec(SpecObject):
     @property
     def needs_connector(self) -> bool:
         """Whether it needs classes of Penstock's beside Spark's, in `connector/`."""
-        return self.uses_kafka or self.sink.jdbc is not None or self.has_secret_values
+        return self.uses_kafka or self.sink.jdbc is not None or bool(self.secret_value_refs)
 
     @property
-    def has_secret_values(self) -> bool:
-        """Whether values of Secrets go to Spark or to data sources of others."""
-        return any(
-            refs
-            for refs in (
-                self.secret_spark_conf,
-                self.source.custom and self.source.custom.secret_options,
-                self.sink.custom and self.sink.custom.secret_options,
-            )
-        )
+    def secret_value_refs(self) -> list[KeyRef]:
+        """The Secrets' keys whose values go to Spark or to data sources of others."""
+        ends = (self.source.custom, self.sink.custom)
+        of_ends = [custom.secret_options for custom in ends if custom is not None]
+        return [ref for refs in (*of_ends, self.secret_spark_conf) for ref in refs.values()]
 
     @model_validator(mode="after")
     def _with_whole_connections(self) -> StreamSpec:

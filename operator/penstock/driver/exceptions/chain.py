@@ -120,7 +120,7 @@ def read_python_chain(error: BaseException) -> list[ExceptionInfo]:
         throwable = _throwable(current)
         if throwable is not None:
             return [*chain, *read_chain(throwable)]
-        chain.append(ExceptionInfo(python_classes(current), str(current)))
+        chain.append(ExceptionInfo(python_classes(current), redact(str(current))))
         current = current.__cause__
     return chain
 

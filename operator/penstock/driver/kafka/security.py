@@ -15,7 +15,7 @@ from penstock.api.kafka_options import JAAS_OPTION
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.base import KeyRef
 from penstock.api.v1alpha1.kafka_connection import KafkaConnection, Sasl, Tls
-from penstock.contract.secrets import secret_keys, secret_values
+from penstock.contract.secrets import secret_keys
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.secret_values import file_of, read
 
@@ -68,7 +68,7 @@ def check_secrets(spec: StreamSpec, secrets: Path) -> None:
                         recoverable=True,
                     )
                 )
-    for ref in secret_values(spec):
+    for ref in spec.secret_value_refs:
         _check_text(ref, secrets)
     for client in (spec.source.kafka, spec.sink.kafka):
         if client is not None and client.sasl is not None:

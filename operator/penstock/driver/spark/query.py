@@ -11,7 +11,6 @@ from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import Sink, StreamSpec
 from penstock.api.v1alpha1.jdbc_sink import JdbcSink
 from penstock.contract.remedies import REMEDIES
-from penstock.contract.secrets import secret_values
 from penstock.driver.checkpoint.folder import CheckpointContents
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.failures import (
@@ -29,12 +28,11 @@ from penstock.driver.kafka import transactions
 from penstock.driver.record_position import Position
 from penstock.driver.secret_values import file_of, redact_from_now_on
 from penstock.driver.spark import replays, user_python
+from penstock.driver.spark.custom import FILES_OPTION, is_python
 from penstock.driver.spark.sinks import sink_options
 from penstock.driver.spark.sources import (
-    FILES_OPTION,
     KAFKA,
     PENSTOCK_KAFKA,
-    is_python,
     source_options,
 )
 from penstock.driver.spark.transforms import apply_transform
@@ -64,9 +62,8 @@ def plan(
 ) -> DataFrame:
     """The streaming DataFrame. Raises AnalysisException if Spark cannot analyze it."""
     secrets, mode = environment.secrets, spec.trigger.mode
-    redact_from_now_on(
-        file_of(ref, secrets) for ref in secret_values(spec)
-    )  # an edit may name others
+    # Only here does the driver learn which values of options it must not say.
+    redact_from_now_on(file_of(ref, secrets) for ref in spec.secret_value_refs)
     named, options = source_options(spec.source, secrets, mode, starting, partitions, leave_out)
     reader = spark.readStream.format(_format(spark, named, options)).options(**options)
     if spec.source.custom is not None and spec.source.custom.schema_ is not None:

@@ -17,7 +17,6 @@ from penstock.api.v1alpha1.spec import Observability, StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import SHORTEST_REAL_TIME_BATCH_MS
 from penstock.contract import naming
-from penstock.contract.secrets import secret_values
 from penstock.contract.sizing import (
     Size,
     default_parallelism,
@@ -127,8 +126,8 @@ _DEFAULTS_WITH_EXECUTORS = {
 _PLUGINS = "spark.plugins"
 _SECRETS = "dev.penstock.spark.secrets"
 _OF_HADOOP = re.compile(r"^spark\.(hadoop\.|(?=hive\.))")
-_REDACTED = "spark.redaction.regex"
-_REDACTED_BY_SPARK = "(?i)secret|password|token|access[.]?key|credential"  # of Spark 4.3
+_REDACTION = "spark.redaction.regex"
+_REDACTION_OF_SPARK = "(?i)secret|password|token|access[.]?key|credential"  # of Spark 4.3
 _BATCHES = "dev.penstock.spark.RealTimeBatches"
 # Where the tasks run in the driver. On a laptop a stream without Kafka has no connector/.
 _RUNNING_TASKS = "dev.penstock.spark.RunningTasks"
@@ -226,7 +225,7 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     conf |= _FORCED_IN_MODE.get(spec.trigger.mode, {})
     if spec.trigger.mode is Mode.REAL_TIME:
         conf |= _with(conf, _PLUGINS, _BATCHES)
-    if refs := secret_values(spec):
+    if refs := spec.secret_value_refs:
         conf |= _with_secrets(conf, spec, [file_of(ref, environment.secrets) for ref in refs])
     parallelism = default_parallelism(spec.source, spec.spark_conf)
     if parallelism is not None:
@@ -271,12 +270,12 @@ def _with_secrets(conf: dict[str, str], spec: StreamSpec, files: list[Path]) -> 
     """What keeps the values of these files out of pages and logs."""
     # Hadoop's and Hive's settings are shown under their own names, the rest under Spark's.
     names = [_OF_HADOOP.sub("", name) for name in spec.secret_spark_conf]
-    redacted = "|".join([conf.get(_REDACTED, _REDACTED_BY_SPARK), *map(re.escape, names)])
+    redacted = "|".join([conf.get(_REDACTION, _REDACTION_OF_SPARK), *map(re.escape, names)])
     return {
         **_with(conf, _PLUGINS, f"{_SECRETS}.RedactionPlugin"),
         **_with(conf, "spark.ui.filters", f"{_SECRETS}.RedactingFilter"),
         "spark.penstock.secretFiles": "\n".join(map(str, files)),
-        _REDACTED: redacted,
+        _REDACTION: redacted,
     }
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from penstock.api.v1alpha1 import Sink
 from penstock.driver.kafka.security import security_options
-from penstock.driver.spark.sources import KAFKA, with_secrets
+from penstock.driver.spark.custom import custom_sink
+from penstock.driver.spark.sources import KAFKA
 
 # The data source in connector/, package jdbc.
 PENSTOCK_JDBC = "penstock-jdbc"
-_SINK_WITH_SECRETS = "dev.penstock.spark.secrets.SinkWithSecrets"
 _KAFKA_DEFAULTS = {"kafka.linger.ms": "0"}
 
 
@@ -38,5 +38,5 @@ def sink_options(sink: Sink, secrets: Path, kafka: str = KAFKA) -> tuple[str, di
     if sink.memory is not None:
         return "memory", {}
     if sink.custom is not None:
-        return with_secrets(sink.custom, _SINK_WITH_SECRETS, secrets)
+        return custom_sink(sink.custom, secrets)
     raise ValueError("spec.sink has no sink")

@@ -9,22 +9,15 @@ from pathlib import Path
 from penstock.api.modes import Mode
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import KafkaSource, Source
-from penstock.api.v1alpha1.sinks import CustomSink
-from penstock.api.v1alpha1.sources import CustomSource
-from penstock.driver import secret_values
 from penstock.driver.checkpoint.start_position import OTHER_START_OPTIONS
 from penstock.driver.kafka.security import security_options
 from penstock.driver.record_position import Position
+from penstock.driver.spark.custom import custom_source
 
 KAFKA = "kafka"
 # The data source in connector/: Spark's, with another reader and writer in continuous mode, and a
 # reader in the other modes that says which record a task failed at.
 PENSTOCK_KAFKA = "penstock-kafka"
-
-# SecretOptions.java.
-SOURCE_WITH_SECRETS = "dev.penstock.spark.secrets.SourceWithSecrets"
-FILES_OPTION = "penstock.secretFiles"
-
 
 # The option of penstock-kafka for the records that are not to be read, by their positions.
 _LEAVE_OUT = "leaveOut"
@@ -63,33 +56,8 @@ def source_options(
             "includeTimestamp": _boolean(source.socket.include_timestamp),
         }
     if source.custom is not None:
-        return with_secrets(source.custom, SOURCE_WITH_SECRETS, secrets)
+        return custom_source(source.custom, secrets)
     raise ValueError("spec.source has no source")
-
-
-def with_secrets(
-    custom: CustomSource | CustomSink, java: str, secrets: Path
-) -> tuple[str, dict[str, str]]:
-    """Format and options of a data source.
-
-    If there are secret options, Spark gets the paths of their files. The class `java`, or a
-    subclass of one in Python (user_python.py), has the values.
-    """
-    files = {
-        name: str(secret_values.file_of(ref, secrets))
-        for name, ref in custom.secret_options.items()
-    }
-    if not files:
-        return custom.format, dict(custom.options)
-    options = {**custom.options, FILES_OPTION: json.dumps(files)}
-    if is_python(custom.format):
-        return custom.format, options
-    return java, {**options, "penstock.format": custom.format}
-
-
-def is_python(format_: str) -> bool:
-    """`module:Class` is a data source written in Python; a Java class has no colon in its name."""
-    return ":" in format_
 
 
 def _kafka(kafka: KafkaSource, secrets: Path, starting: str | None) -> dict[str, str]:

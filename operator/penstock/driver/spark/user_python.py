@@ -65,28 +65,30 @@ def with_secret_options(source: type[Any], name: str, files: str) -> type[Any]:
 
     `name` is the option with the paths of their files, as JSON, and `files` its value. A file that
     goes holds what it holds now: Spark makes a sink anew for each batch. The class is pickled by
-    value, and imports nothing of Penstock's.
+    value, imports nothing of Penstock's, and has a name of its own, since the other end of a stream
+    may have the data source without secret options.
     """
-    name, contents = name.lower(), {path: read(Path(path)) for path in json.loads(files).values()}
+    contents = {path: read(Path(path)) for path in json.loads(files).values()}
 
     def value(path: str) -> str:
         try:
             # Without the line break that an editor leaves at the end.
             return Path(path).read_bytes().decode().rstrip("\r\n")
-        except OSError:
+        except FileNotFoundError:
             return contents[path]
 
-    def resolved(options: Any) -> Any:
-        by_lower = {each.lower(): text for each, text in options.items()}
-        values = {each: value(path) for each, path in json.loads(by_lower[name]).items()}
-        hidden = {name, *(each.lower() for each in values)}
-        others = {each: text for each, text in options.items() if each.lower() not in hidden}
-        return type(options)(others | values)
-
     def begin(self: Any, options: Any) -> None:
-        source.__init__(self, resolved(options))
+        resolved = options.copy()
+        paths = json.loads(resolved.pop(name))
+        resolved.update({option: value(path) for option, path in paths.items()})
+        source.__init__(self, resolved)
 
-    return type(source.__name__, (source,), {"__init__": begin, "__module__": "__main__"})
+    names = {
+        "__init__": begin,
+        "__module__": "__main__",
+        "name": classmethod(lambda cls: f"{source.name()}_with_secrets"),
+    }
+    return type(source.__name__, (source,), names)
 
 
 def python_error(error: BaseException, what: str) -> DriverError:

@@ -118,7 +118,6 @@ def check_nothing_is_shown(driver: InProcessDriver, folder: Path, log: str) -> N
         "metrics": generate_latest(driver.metrics.registry).decode(),
     }
     assert {name: shown(text) for name, text in seen.items() if shown(text)} == {}
-    assert "*** has" not in log
     assert "***" in log  # it has been said
 
 
@@ -141,6 +140,8 @@ def parts(values: dict[str, str]) -> set[str]:
 
 
 SPARKS = ("loud.LoudSource", "loud.LoudSink")
+OLD = ("loud.OldLoudSource", "loud.OldLoudSource")
+PYTHON = ("loud_python:Loud", "loud_python:Loud")
 CASES: list[Any] = [
     pytest.param(
         *SPARKS, MICRO_BATCH, "planInputPartitions", "createStreamingWriterFactory", id="Java"
@@ -150,12 +151,10 @@ CASES: list[Any] = [
         id="Java, continuous",
     ),
     pytest.param(
-        "loud.OldLoudSource", "loud.OldLoudSource", MICRO_BATCH, "getBatch", "addBatch",
+        *OLD, MICRO_BATCH, "getBatch", "addBatch",
         id="Java, the first interface",
     ),
-    pytest.param(
-        "loud_python:Loud", "loud_python:Loud", MICRO_BATCH, "read", "commit", id="Python"
-    ),
+    pytest.param(*PYTHON, MICRO_BATCH, "read", "commit", id="Python"),
 ]  # fmt: skip
 
 
@@ -193,15 +192,20 @@ def test_no_value_is_shown(
 @pytest.mark.parametrize(
     ("source", "sink", "fails"),
     [
-        (*SPARKS, "inferSchema"),
         (*SPARKS, "planInputPartitions"),
         (*SPARKS, "next"),
-        (*SPARKS, "createWriter"),
-        ("loud.OldLoudSource", "loud.OldLoudSource", "createSource"),
-        ("loud.OldLoudSource", "loud.OldLoudSource", "addBatch"),
-        ("loud_python:Loud", "loud_python:Loud", "schema"),
-        ("loud_python:Loud", "loud_python:Loud", "read"),
-        ("loud_python:Loud", "loud_python:Loud", "write"),
+        (*OLD, "createSource"),
+        (*PYTHON, "schema"),
+        (*PYTHON, "write"),
+        *(
+            pytest.param(*case, marks=pytest.mark.full)
+            for case in (
+                (*SPARKS, "inferSchema"),
+                (*SPARKS, "createWriter"),
+                (*OLD, "addBatch"),
+                (*PYTHON, "read"),
+            )
+        ),
     ],
 )
 def test_a_failure_shows_no_value(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
 
 from penstock.api.modes import Mode
 from penstock.api.v1alpha1 import StreamSpec
@@ -36,8 +36,7 @@ CONF = {"spark.hadoop.fs.s3a.a": REF, "spark.sql.catalog.lake.credential": REF, 
 
 @pytest.fixture(autouse=True)
 def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secret_values, "_forms", set())
-    monkeypatch.setattr(secret_values, "_known", [re.compile("(?!)")])
+    monkeypatch.setattr(secret_values, "_known", secret_values._Known())
     monkeypatch.setattr(secret_values, "_read_at", {})
 
 
@@ -65,7 +64,10 @@ def written(file: Path, text: str, at: int) -> Path:
         ("abc", "abc", "abc"),  # too short
         ("9092", "port 9092", "port 9092"),
         ("true", "true", "true"),
-        ("time", '{"time": "time"}', '{"time": "***"}'),
+        ("time", '{"time": "time"}', '{"time": "time"}'),
+        ("secret-1", 'invalid token "secret-1": 401', 'invalid token "***": 401'),
+        ("ab/c+ d", "ab%2Fc%2B%20d ab/c%2B%20d ab%2Fc%2B+d", "*** *** ***"),
+        ('a"b\\c', json.dumps(json.dumps({"it": 'a"b\\c'})), '"{\\"it\\": \\"***\\"}"'),
         ("it's\\n", json.dumps({"a": repr({"b": "it's\\n"})}), '{"a": "{\'b\': \\"***\\"}"}'),
         ("", "empty", "empty"),
     ],
@@ -128,7 +130,7 @@ def test_a_python_data_source_keeps_its_name(secrets: Path) -> None:
 
 
 class Source:
-    def __init__(self, options: dict[str, str]) -> None:
+    def __init__(self, options: CaseInsensitiveDict) -> None:
         self.options = options
 
     @classmethod
@@ -141,11 +143,12 @@ def test_a_python_data_source_gets_the_values(secrets: Path) -> None:
     file = secrets / "shop" / "password"
     files = json.dumps({"Password": str(file)})
     made = with_secret_options(Source, "penstock.secretFiles", files)
-    assert made.name() == "Source"
-    source = made({"url": "x", "password": "y", "penstock.secretfiles": files})
-    assert source.options == {"url": "x", "Password": 'pa"ss word'}
+    assert made.name() == "Source_with_secrets"
+    options = CaseInsensitiveDict({"url": "x", "password": "y", "penstock.secretfiles": files})
+    assert dict(made(options).options) == {"url": "x", "password": 'pa"ss word'}
     file.unlink()
-    assert made({"PENSTOCK.secretFiles": files}).options == {"Password": 'pa"ss word'}
+    assert dict(made(options).options) == {"url": "x", "password": 'pa"ss word'}
+    assert options["password"] == "y"
 
 
 def test_spark_conf(secrets: Path, tmp_path: Path) -> None:
@@ -166,10 +169,11 @@ def test_a_stream_without_secret_values_has_nothing_of_it(tmp_path: Path) -> Non
     assert not {"spark.ui.filters", "spark.plugins", "spark.redaction.regex"} & set(conf)
 
 
-def test_a_missing_file_is_passed_over(secrets: Path) -> None:
+def test_what_cannot_be_read_is_passed_over(secrets: Path) -> None:
     """check_secrets names it."""
-    refs = {"a": KeyRef(**REF), "b": KeyRef(name="shop", key="none")}
-    assert values_of(refs, secrets) == {"a": 'pa"ss word'}
+    (secrets / "shop" / "key").write_bytes(b"\xff\xfe")
+    refs = {key: KeyRef(name="shop", key=key) for key in ("password", "none", "key")}
+    assert values_of(refs, secrets) == {"password": 'pa"ss word'}
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,21 @@ def test_a_missing_secret_is_recoverable(tmp_path: Path) -> None:
     assert "login" in found.message
 
 
+def test_a_value_of_an_option_is_text(tmp_path: Path) -> None:
+    ref = {"name": "login", "key": "keystore"}
+    sink = {"custom": {"format": "a.B", "secretOptions": {"it": ref}}}
+    spec = stream(sink=sink, trigger={"microBatch": {}}).spec
+    (tmp_path / "login").mkdir()
+    (tmp_path / "login" / "keystore").write_bytes(b"\xfe\xed")
+    with pytest.raises(DriverError) as raised:
+        check_secrets(spec, tmp_path)
+    found = raised.value.failure
+    assert (found.reason, found.recoverable) == ("SecretInvalid", True)
+    assert "The key keystore of the Secret login is not text" in found.message
+    (tmp_path / "login" / "keystore").write_text("text")
+    check_secrets(spec, tmp_path)
+
+
 def test_any_other_password_is_accepted(tmp_path: Path) -> None:
     assert failure(tmp_path, "p4$s{w}ord 'x' ;") is None
 

@@ -1,8 +1,5 @@
 package dev.penstock.spark.secrets;
 
-import java.io.IOException;
-import java.io.InterruptedIOException;
-import java.io.UncheckedIOException;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -22,6 +19,7 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.sparkproject.guava.util.concurrent.UncheckedExecutionException;
 
 /**
  * Stands before an object of a data source that has secret options, and before all that it returns
@@ -39,16 +37,16 @@ final class DataSourceProxy implements InvocationHandler {
     this.secrets = secrets;
   }
 
-  /** The object behind a shield; {@code provider} made it, or is null if a first one did. */
-  static <T> T before(T real, TableProvider provider, SecretOptions secrets) {
+  /** A proxy of the object, whose table {@code provider} made; null for one of the first interface. */
+  static <T> T of(T real, TableProvider provider, SecretOptions secrets) {
     @SuppressWarnings("unchecked")
-    T shielded =
+    T proxy =
         (T)
             Proxy.newProxyInstance(
                 real.getClass().getClassLoader(),
                 interfaces(real.getClass()).toArray(Class<?>[]::new),
                 new DataSourceProxy(real, provider, secrets));
-    return shielded;
+    return proxy;
   }
 
   private static Set<Class<?>> interfaces(Class<?> type) {
@@ -65,12 +63,12 @@ final class DataSourceProxy implements InvocationHandler {
   }
 
   @Override
-  public Object invoke(Object shield, Method method, Object[] arguments) throws Throwable {
+  public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
     switch (method.getName()) {
       case "equals":
-        return shield == arguments[0];
+        return proxy == arguments[0];
       case "hashCode":
-        return System.identityHashCode(shield);
+        return System.identityHashCode(proxy);
       case "toString", "description":
         return secrets.format();
       case "name":
@@ -87,27 +85,22 @@ final class DataSourceProxy implements InvocationHandler {
       default:
     }
     try {
-      return shielded(method.invoke(real, arguments));
+      return behindProxy(method.invoke(real, arguments));
     } catch (InvocationTargetException thrown) {
       throw undeclared(thrown.getCause());
     }
   }
 
-  /** Scala throws what Java wants declared, which a proxy cannot: Spark would not know a stop. */
+  /**
+   * Scala throws what Java wants declared, which a proxy cannot. Spark looks behind this exception
+   * for that of a stop (StreamExecution.isInterruptionException, 4.3).
+   */
   private static Throwable undeclared(Throwable thrown) {
-    if (thrown instanceof InterruptedException) {
-      var interrupted = new InterruptedIOException();
-      interrupted.initCause(thrown);
-      return new UncheckedIOException(interrupted);
-    }
-    if (thrown instanceof IOException io) {
-      return new UncheckedIOException(io);
-    }
     boolean isChecked = !(thrown instanceof RuntimeException || thrown instanceof Error);
-    return isChecked ? new RuntimeException(thrown.getMessage(), thrown) : thrown;
+    return isChecked ? new UncheckedExecutionException(thrown) : thrown;
   }
 
-  private Object shielded(Object result) {
+  private Object behindProxy(Object result) {
     boolean isShown =
         result instanceof ScanBuilder
             || result instanceof Scan
@@ -115,7 +108,7 @@ final class DataSourceProxy implements InvocationHandler {
             || result instanceof WriteBuilder
             || result instanceof Write
             || result instanceof StreamingWrite;
-    return isShown ? before(result, provider, secrets) : result;
+    return isShown ? of(result, provider, secrets) : result;
   }
 
   private LogicalWriteInfo resolved(LogicalWriteInfo info) {

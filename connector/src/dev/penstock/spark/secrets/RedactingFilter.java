@@ -24,7 +24,7 @@ public final class RedactingFilter implements Filter {
   @Override
   public void doFilter(ServletRequest request, ServletResponse response, FilterChain chain)
       throws IOException, ServletException {
-    if (((HttpServletRequest) request).getRequestURI().contains("/static/")) { // Spark's own files
+    if (((HttpServletRequest) request).getContextPath().startsWith("/static")) { // files of Spark's
       chain.doFilter(request, response);
       return;
     }
@@ -105,7 +105,9 @@ public final class RedactingFilter implements Filter {
         String text = SecretFiles.redact(bytes.toString(StandardCharsets.UTF_8));
         page = text.getBytes(StandardCharsets.UTF_8);
       }
-      getResponse().getOutputStream().write(page);
+      if (page.length > 0) { // a redirect has closed it
+        getResponse().getOutputStream().write(page);
+      }
     }
   }
 }

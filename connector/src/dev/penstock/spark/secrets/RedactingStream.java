@@ -7,7 +7,7 @@ import java.nio.charset.StandardCharsets;
 
 /** Passes whole lines on, without the values of Secrets. */
 final class RedactingStream extends OutputStream {
-  // So much of a line without an end.
+  // A line without an end is passed on in parts of this size.
   private static final int LONGEST_LINE = 1 << 20;
 
   private final PrintStream next;
@@ -15,7 +15,7 @@ final class RedactingStream extends OutputStream {
 
   RedactingStream(PrintStream next) {
     this.next = next;
-    Runtime.getRuntime().addShutdownHook(new Thread(this::close, "last line"));
+    Runtime.getRuntime().addShutdownHook(new Thread(this::close, "redaction-last-line"));
   }
 
   @Override
@@ -42,7 +42,7 @@ final class RedactingStream extends OutputStream {
     }
   }
 
-  /** What has no end yet. */
+  /** Passes on the line that has no end yet. */
   @Override
   public synchronized void close() {
     pass();

@@ -28,8 +28,10 @@ final class SecretFiles {
   private static final String REDACTED = "***";
   // Shorter ones are parts of too many words.
   private static final int SHORTEST = 4;
-  // Ports and the like: a line of JSON would not be one any more.
-  private static final Pattern NO_SECRET = Pattern.compile("true|false|null|[0-9]{1,7}");
+  // Ports and the like, and names of fields: a line of the log would not be JSON any more.
+  private static final Pattern NO_SECRET =
+      Pattern.compile(
+          "true|false|null|[0-9]{1,7}|time|level|logger|message|exception|rootCause|trace|line");
   // The longest first, so that no part of one is left.
   private static final Comparator<String> LONGEST_FIRST =
       Comparator.comparingInt(String::length).reversed().thenComparing(Comparator.naturalOrder());
@@ -71,7 +73,8 @@ final class SecretFiles {
 
   /** Makes the values in these files known, as they are and as they will be. */
   static void redactFromNowOn(Collection<Path> files) {
-    files.forEach(file -> READ_AT.putIfAbsent(file, FileTime.fromMillis(0)));
+    files.forEach(file -> READ_AT.putIfAbsent(file, FileTime.fromMillis(-1)));
+    READ_AT.forEach(SecretFiles::lookForNew);
   }
 
   /** The text with asterisks in place of each known value, as it is or as JSON, XML or a URL. */
@@ -98,22 +101,26 @@ final class SecretFiles {
     // A key of several lines is shown line by line.
     for (String part : value.lines().map(String::strip).toList()) {
       if (part.length() >= SHORTEST && !NO_SECRET.matcher(part).matches()) {
-        String escaped = part.replace("\\", "\\\\").replace("'", "\\'"); // as Python shows it
-        isNew |=
-            FORMS.addAll(
-                List.of(
-                    part,
-                    escaped,
-                    String.valueOf(JsonStringEncoder.getInstance().quoteAsString(part)),
-                    Utility.escape(part),
-                    URLEncoder.encode(part, StandardCharsets.UTF_8)));
+        for (String form : List.of(part, inPython(part))) {
+          isNew |= FORMS.addAll(List.of(form, json(form), json(json(form)), Utility.escape(form)));
+        }
+        String inUrl = URLEncoder.encode(part, StandardCharsets.UTF_8);
+        String inPath = inUrl.replace("+", "%20");
+        isNew |= FORMS.addAll(List.of(inUrl, inPath, inPath.replace("%2F", "/")));
       }
     }
     if (isNew) {
       forms = List.copyOf(FORMS);
-      String any = FORMS.stream().map(Pattern::quote).collect(Collectors.joining("|", "(?:", ")"));
-      // Not the name of a field in a line of JSON.
-      known = Pattern.compile("(?<!\")" + any + "|" + any + "(?!\":)");
+      known = Pattern.compile(FORMS.stream().map(Pattern::quote).collect(Collectors.joining("|")));
     }
+  }
+
+  private static String json(String text) {
+    return String.valueOf(JsonStringEncoder.getInstance().quoteAsString(text));
+  }
+
+  /** As Python shows a text in a list or an object. */
+  private static String inPython(String text) {
+    return text.replace("\\", "\\\\").replace("'", "\\'");
   }
 }

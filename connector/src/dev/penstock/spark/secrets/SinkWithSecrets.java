@@ -44,7 +44,7 @@ public final class SinkWithSecrets implements TableProvider, StreamSinkProvider 
       Table table = provider.getTable(columns, partitioning, options.asCaseSensitiveMap());
       if (table instanceof SupportsWrite
           && table.capabilities().contains(TableCapability.STREAMING_WRITE)) {
-        return DataSourceProxy.before(table, provider, secrets);
+        return DataSourceProxy.of(table, provider, secrets);
       }
     }
     if (real instanceof StreamSinkProvider) {
@@ -64,6 +64,6 @@ public final class SinkWithSecrets implements TableProvider, StreamSinkProvider 
     var provider = (StreamSinkProvider) secrets.dataSource();
     var options = secrets.resolved(parameters);
     Sink sink = provider.createSink(context, options, partitionColumns, outputMode);
-    return DataSourceProxy.before(sink, null, secrets);
+    return DataSourceProxy.of(sink, null, secrets);
   }
 }

@@ -71,7 +71,7 @@ public final class SourceWithSecrets implements TableProvider, StreamSourceProvi
       var options = secrets.resolved(new CaseInsensitiveStringMap(properties), provider);
       Table table = provider.getTable(schema, partitioning, options.asCaseSensitiveMap());
       if (table instanceof SupportsRead && streams(table)) {
-        return DataSourceProxy.before(table, provider, secrets);
+        return DataSourceProxy.of(table, provider, secrets);
       }
     }
     if (real instanceof StreamSourceProvider) {
@@ -114,6 +114,6 @@ public final class SourceWithSecrets implements TableProvider, StreamSourceProvi
     var options = secrets.resolved(parameters);
     Source source =
         provider.createSource(context, metadataPath, schema, secrets.format(), options);
-    return DataSourceProxy.before(source, null, secrets);
+    return DataSourceProxy.of(source, null, secrets);
   }
 }

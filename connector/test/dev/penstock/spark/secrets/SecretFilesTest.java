@@ -34,7 +34,10 @@ final class SecretFilesTest {
     assertEquals("a *** b", redact("a q\"<&> v1 b"));
     assertEquals("{\"a\": \"***\"}", redact("{\"a\": \"q\\\"<&> v1\"}"));
     assertEquals("<td>***</td>", redact("<td>q&quot;&lt;&amp;&gt; v1</td>"));
-    assertEquals("?p=***", redact("?p=q%22%3C%26%3E+v1"));
+    assertEquals("?p=***&q=***", redact("?p=q%22%3C%26%3E+v1&q=q%22%3C%26%3E%20v1"));
+    String twice = "{\"a\": \"{\\\"b\\\": \\\"%s\\\"}\"}";
+    assertEquals(twice.formatted("***"), redact(twice.formatted("q\\\\\\\"<&> v1")));
+    assertEquals("token \"***\": 401", redact("token \"q\"<&> v1\": 401"));
   }
 
   @Test

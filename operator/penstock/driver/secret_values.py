@@ -71,7 +71,7 @@ def read(file: Path) -> str:
 
     Raises OSError if the file is missing, UnicodeDecodeError if it is not text in UTF-8.
     """
-    return re.sub(r"[\r\n]+\Z", "", file.read_bytes().decode())
+    return file.read_bytes().decode().rstrip("\r\n")
 
 
 def redact_from_now_on(files: Iterable[Path]) -> None:

@@ -109,7 +109,7 @@ def _check_password(sasl: Sasl, secrets: Path) -> None:
     ref = sasl.password_secret
     if ref is None:
         return
-    text = (secrets / ref.name / ref.key).read_text(errors="replace")
+    text = file_of(ref, secrets).read_text(errors="replace")
     if not text or any(character in text for character in '"\\\r\n'):
         raise DriverError(
             Failure(
@@ -127,7 +127,7 @@ def _check_jaas(sasl: Sasl, secrets: Path) -> None:
     ref = sasl.jaas_config_secret
     if ref is None:
         return
-    text = (secrets / ref.name / ref.key).read_text(errors="replace")
+    text = file_of(ref, secrets).read_text(errors="replace")
     if _JAAS_SHAPE.fullmatch(text) is None:
         raise DriverError(
             Failure(

@@ -80,7 +80,6 @@ def test_a_data_source_that_is_not_ours_logs_in(
         for text in (out, err, repr(driver.reports)):
             assert PASSWORD not in text
         assert refused.last_failure is not None
-        print(refused.last_failure)
 
 
 @pytest.mark.proves("recipes.md#into-tables-and-files")

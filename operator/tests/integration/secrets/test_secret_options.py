@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,17 @@ def shown(text: str) -> list[str]:
     return loud.shown(text, {**SOURCE, **SINK, **CONF})
 
 
+@contextmanager
+def running_loud(
+    made: ContinuousStream, class_path: str, folder: Path
+) -> Iterator[InProcessDriver]:
+    """The stream with its tasks in the driver, whose JVM is the test's own."""
+    (folder / "events").mkdir()
+    environment = LocalEnvironment(folder / "checkpoint", secrets=folder / "secrets")
+    with second_jvm(class_path) as jvm, running(made, jvm, environment) as driver:
+        yield driver
+
+
 def check_nothing_is_shown(driver: InProcessDriver, folder: Path, log: str) -> None:
     seen = {
         **ui_pages(driver),
@@ -170,10 +182,8 @@ def test_no_value_is_shown(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """And the data sources get all of them."""
-    (tmp_path / "events").mkdir()
     made = loud_flow(tmp_path, source, sink, trigger=trigger)
-    environment = LocalEnvironment(tmp_path / "checkpoint", secrets=tmp_path / "secrets")
-    with second_jvm(with_loud) as jvm, running(made, jvm, environment) as driver:
+    with running_loud(made, with_loud, tmp_path) as driver:
         wait_heard(driver, tmp_path, reads, writes)
         driver.wait_ready()
         assert parts(SOURCE) <= heard(tmp_path, reads)
@@ -217,14 +227,11 @@ def test_a_failure_shows_no_value(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """The event log does: Spark writes an exception into it as it was thrown (security.md)."""
-    (tmp_path / "events").mkdir()
     made = loud_flow(tmp_path, source, sink, fails)
-    environment = LocalEnvironment(tmp_path / "checkpoint", secrets=tmp_path / "secrets")
-    with second_jvm(with_loud) as jvm, running(made, jvm, environment) as driver:
-        report = driver.wait("failed", lambda report: report.last_failure is not None)
+    with running_loud(made, with_loud, tmp_path) as driver:
+        driver.wait("failed", lambda report: report.last_failure is not None)
         wait_heard(driver, tmp_path, *([] if fails == "next" else [fails]))
         out, err = capfd.readouterr()
-        print(report.last_failure)
         check_nothing_is_shown(driver, tmp_path, out + err)
 
 

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from penstock.api.v1alpha1.base import KeyRef
 from penstock.api.v1alpha1.object_store import ObjectStore
 from penstock.driver.checkpoint.storage.files import CheckpointFiles
 from penstock.driver.environment import by_number, generation_folder
@@ -25,6 +24,7 @@ from penstock.driver.failures import (
     Failure,
 )
 from penstock.driver.jvm import Jvm, java_class
+from penstock.driver.secret_values import file_of
 
 _PACKAGE = "dev.penstock.spark.checkpoint"
 _CREDENTIALS = f"{_PACKAGE}.SecretFileCredentials"
@@ -74,20 +74,18 @@ def hadoop_settings(store: ObjectStore, location: str, secrets: Path) -> dict[st
     if store.path_style_access:
         of_bucket["path.style.access"] = "true"
     if store.access_key_id_secret is not None and store.secret_access_key_secret is not None:
+        key_id = file_of(store.access_key_id_secret, secrets)
+        key = file_of(store.secret_access_key_secret, secrets)
         of_bucket |= {
             "aws.credentials.provider": _CREDENTIALS,
-            "penstock.access.key.id.file": _file(secrets, store.access_key_id_secret),
-            "penstock.secret.access.key.file": _file(secrets, store.secret_access_key_secret),
+            "penstock.access.key.id.file": str(key_id),
+            "penstock.secret.access.key.file": str(key),
         }
     else:
         of_bucket["aws.credentials.provider"] = _POD_IDENTITY
     settings = {f"fs.s3a.bucket.{store.bucket}.{name}": value for name, value in of_bucket.items()}
     # ObjectStoreCheckpointFileManager: all else is written as Spark does.
     return {**settings, "penstock.checkpoint.location": location}
-
-
-def _file(secrets: Path, ref: KeyRef) -> str:
-    return str(secrets / ref.name / ref.key)
 
 
 class ObjectStoreCheckpoints:

@@ -1,8 +1,8 @@
 package dev.penstock.spark.jdbc;
 
+import dev.penstock.spark.secrets.SecretFiles;
 import java.io.IOException;
 import java.io.Serializable;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -67,10 +67,9 @@ public record Database(
     return properties;
   }
 
-  /** Without the line break that an editor leaves at the end. */
   private static String content(String file) {
     try {
-      return Files.readString(Path.of(file)).replaceFirst("[\\r\\n]+$", "");
+      return SecretFiles.read(Path.of(file));
     } catch (IOException missing) {
       throw new DatabaseException("28000", "The Secret's file " + file + " cannot be read.");
     }

@@ -6,7 +6,6 @@ import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.lang.reflect.Proxy;
 import java.util.LinkedHashSet;
-import java.util.Optional;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
@@ -14,10 +13,10 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.LogicalWriteInfoImpl;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.sparkproject.guava.util.concurrent.UncheckedExecutionException;
 
@@ -112,32 +111,11 @@ final class DataSourceProxy implements InvocationHandler {
   }
 
   private LogicalWriteInfo resolved(LogicalWriteInfo info) {
-    var options = secrets.resolved(info.options(), provider);
-    return new LogicalWriteInfo() {
-      @Override
-      public CaseInsensitiveStringMap options() {
-        return options;
-      }
-
-      @Override
-      public String queryId() {
-        return info.queryId();
-      }
-
-      @Override
-      public StructType schema() {
-        return info.schema();
-      }
-
-      @Override
-      public Optional<StructType> rowIdSchema() {
-        return info.rowIdSchema();
-      }
-
-      @Override
-      public Optional<StructType> metadataSchema() {
-        return info.metadataSchema();
-      }
-    };
+    return new LogicalWriteInfoImpl(
+        info.queryId(),
+        info.schema(),
+        secrets.resolved(info.options(), provider),
+        info.rowIdSchema(),
+        info.metadataSchema());
   }
 }

@@ -24,7 +24,7 @@ import scala.xml.Utility;
  *
  * <p>A value that was known stays so when the Secret has another one: it may still be used.
  */
-final class SecretFiles {
+public final class SecretFiles {
   private static final String REDACTED = "***";
   // Shorter ones are parts of too many words.
   private static final int SHORTEST = 4;
@@ -36,10 +36,11 @@ final class SecretFiles {
   private static final Comparator<String> LONGEST_FIRST =
       Comparator.comparingInt(String::length).reversed().thenComparing(Comparator.naturalOrder());
 
-  /** By file, when what is known of it was written. */
-  private static final Map<Path, FileTime> READ_AT = new ConcurrentHashMap<>();
+  /** What a file held when it was last looked at. */
+  private record Content(FileTime writtenAt, String text) {}
 
-  private static final Map<Path, String> CONTENTS = new ConcurrentHashMap<>();
+  private static final Content NOT_READ = new Content(FileTime.fromMillis(-1), null);
+  private static final Map<Path, Content> CONTENTS = new ConcurrentHashMap<>();
 
   private static final Set<String> FORMS = new TreeSet<>(LONGEST_FIRST);
   private static volatile List<String> forms = List.of();
@@ -47,52 +48,56 @@ final class SecretFiles {
 
   private SecretFiles() {}
 
-  /**
-   * What a file holds, without the line break that an editor leaves at the end. If it has gone, what
-   * it held: Spark asks for a sink in each batch, and a query that runs does not need the Secret.
-   */
-  static String content(Path file) {
-    try {
-      redactFromNowOn(List.of(file));
-      String content = read(file);
-      CONTENTS.put(file, content);
-      learn(content);
-      return content;
-    } catch (IOException error) {
-      String before = CONTENTS.get(file);
-      if (before == null) {
-        throw new UncheckedIOException(error);
-      }
-      return before;
-    }
+  /** What a file holds, without the line break that an editor leaves at the end. */
+  public static String read(Path file) throws IOException {
+    return Files.readString(file).replaceFirst("[\\r\\n]+$", "");
   }
 
-  private static String read(Path file) throws IOException {
-    return Files.readString(file).replaceFirst("[\\r\\n]+$", "");
+  /**
+   * What a file holds, or if it has gone, what it held: Spark asks for a sink in each batch, and a
+   * query that runs does not need the Secret. Its value is cut out from now on.
+   */
+  static String content(Path file) {
+    CONTENTS.putIfAbsent(file, NOT_READ);
+    try {
+      look(file);
+    } catch (IOException error) {
+      if (CONTENTS.get(file) == NOT_READ) {
+        throw new UncheckedIOException(error);
+      }
+    }
+    return CONTENTS.get(file).text();
   }
 
   /** Makes the values in these files known, as they are and as they will be. */
   static void redactFromNowOn(Collection<Path> files) {
-    files.forEach(file -> READ_AT.putIfAbsent(file, FileTime.fromMillis(-1)));
-    READ_AT.forEach(SecretFiles::lookForNew);
+    files.forEach(file -> CONTENTS.putIfAbsent(file, NOT_READ));
+    lookAtAll();
   }
 
   /** The text with asterisks in place of each known value, as it is or as JSON, XML or a URL. */
   static String redact(String text) {
-    READ_AT.forEach(SecretFiles::lookForNew);
+    lookAtAll();
     // Most texts have none; an expression of many values is slow to say so.
     return forms.stream().anyMatch(text::contains) ? known.matcher(text).replaceAll(REDACTED) : text;
   }
 
-  private static void lookForNew(Path file, FileTime readAt) {
-    try {
-      FileTime writtenAt = Files.getLastModifiedTime(file);
-      if (!writtenAt.equals(readAt)) {
-        learn(read(file));
-        READ_AT.put(file, writtenAt);
+  private static void lookAtAll() {
+    for (Path file : CONTENTS.keySet()) {
+      try {
+        look(file);
+      } catch (IOException missing) {
+        continue; // the driver says so
       }
-    } catch (IOException missing) {
-      return; // the driver says so
+    }
+  }
+
+  private static void look(Path file) throws IOException {
+    FileTime writtenAt = Files.getLastModifiedTime(file);
+    if (!writtenAt.equals(CONTENTS.get(file).writtenAt())) {
+      String text = read(file);
+      learn(text);
+      CONTENTS.put(file, new Content(writtenAt, text));
     }
   }
 

@@ -80,8 +80,7 @@ record SecretOptions(String format, Map<String, String> files) {
   CaseInsensitiveStringMap resolved(CaseInsensitiveStringMap options, TableProvider provider) {
     var ofSession = DataSourceV2Utils.extractSessionConfigs(provider, SQLConf.get());
     Map<String, String> all = new HashMap<>(CollectionConverters.asJava(ofSession));
-    var names = new CaseInsensitiveStringMap(options);
-    all.keySet().removeIf(names::containsKey);
+    all.keySet().removeIf(options::containsKey);
     all.putAll(options.asCaseSensitiveMap());
     return new CaseInsensitiveStringMap(resolved(all));
   }

@@ -39,7 +39,7 @@ def driver_pod(kubelet: Kubelet, folder: Path) -> PodEnvironment:
     """Where the driver of the stream `numbers` runs."""
     return PodEnvironment(
         "numbers-driver-0", POD_IP, "payments", "hash",
-        checkpoint=folder / "checkpoint", api_server=kubelet.url,
+        checkpoint=folder / "checkpoint", api_server=kubelet.url, scratch=folder / "scratch",
     )  # fmt: skip
 
 

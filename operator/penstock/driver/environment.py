@@ -18,6 +18,7 @@ from penstock.contract import naming
 TERMINATION_LOG = Path("/dev/termination-log")
 _LOOPBACK = "127.0.0.1"
 _API_SERVER = "https://kubernetes.default.svc"
+_SCRATCH = Path("/tmp/penstock")  # noqa: S108  in the only writable folder of the container
 _GENERATION = re.compile(r"generation-([0-9]+)\Z")
 
 
@@ -52,6 +53,8 @@ class PodEnvironment:
     api_server: str = _API_SERVER
     secrets: Path = Path(naming.SECRETS_DIR)
     python: Path = Path(naming.PYTHON_DIR)
+    scratch: Path = _SCRATCH
+    """A folder of this pod's, which lasts as long as the pod."""
     shared_checkpoint: bool = False
     """Several nodes can mount the checkpoint's volume at once (ReadWriteMany)."""
     fixed_user: bool = True
@@ -63,6 +66,16 @@ class PodEnvironment:
     def address(self) -> str:
         """The address that Spark listens on and that executors connect to."""
         return self.pod_ip
+
+    @property
+    def executor_template(self) -> Path:
+        """The pod template of executors, which Spark reads for each one."""
+        return self.scratch / "executor.yaml"
+
+    @property
+    def rpc_secret(self) -> Path:
+        """The file with the secret that driver and executors share."""
+        return self.scratch / "rpc" / naming.RPC_KEY
 
     def adapted(self, stream: ContinuousStream) -> ContinuousStream:
         """The stream as it runs here: as it is."""
@@ -90,6 +103,7 @@ class LocalEnvironment:
     """A folder for each Secret with a file for each key, as in a pod."""
     python: Path = Path("configmaps")
     """The same for ConfigMaps."""
+    scratch: Path = _SCRATCH
     java_options: tuple[str, ...] = ()
     """Options of this machine for the JVM."""
     rows_as_json: bool = False

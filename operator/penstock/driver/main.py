@@ -52,7 +52,7 @@ from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import write_termination_message
 from penstock.driver.shutdown import Shutdown
-from penstock.driver.spark.session import SCRATCH, submit_arguments
+from penstock.driver.spark.session import submit_arguments
 
 RESTART, FAILED = 1, 2
 # For the loop to return after its JVM was killed.
@@ -326,7 +326,7 @@ def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequen
         class_path(spec, environment),
         local_ip(environment, spec.observability),
         options,
-        submit_arguments(spec, SCRATCH),
+        submit_arguments(spec, environment.scratch),
         inherits,
     )
 

@@ -197,7 +197,7 @@ def jvm_arguments(
     """
     archive = class_archive(spec, environment).options_if_written
     options = jvm.fast_start_options((*archive, *main.java_options(spec)), heap, cores=0)
-    submit = session.submit_arguments(spec, session.SCRATCH)
+    submit = session.submit_arguments(spec, environment.scratch)
     return heap, main.class_path(spec, environment), environment.address, options, submit
 
 

@@ -18,7 +18,6 @@ from penstock.driver.kubernetes import rpc_secret
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.orphan_guard import unauthorized
 from penstock.driver.logs import log_event
-from penstock.driver.spark import session
 from penstock.driver.spark.executor_template import executor_template, write_executor_template
 
 # The API server removes a pod at once whose grace period is 0.
@@ -71,13 +70,14 @@ class ClusterPreparation:
         self._keeps_state = keeps_state
         if isinstance(self._environment, PodEnvironment):
             write_executor_template(
+                self._environment.executor_template,
                 executor_template(
                     self._environment,
                     self._pod_uid,
                     self._stream,
                     self._rpc_secret,
                     keeps_state=keeps_state,
-                )
+                ),
             )
 
     def look_after(self, *, lacks_executors: bool) -> None:
@@ -110,7 +110,7 @@ class ClusterPreparation:
         assert self._api is not None
         assert isinstance(self._environment, PodEnvironment)
         pod_name, name = self._environment.pod_name, self._stream.metadata.name
-        self._pod_uid, file = self._api.pod(pod_name).uid, session.RPC_SECRET_FILE
+        self._pod_uid, file = self._api.pod(pod_name).uid, self._environment.rpc_secret
         self._rpc_secret = rpc_secret.prepare(
             file, self._api, name, pod_name, self._pod_uid, self._suffix
         )

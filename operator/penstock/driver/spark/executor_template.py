@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -11,7 +12,6 @@ from penstock.contract import naming
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
 from penstock.driver.environment import PodEnvironment
-from penstock.driver.spark import session
 
 
 def executor_template(
@@ -106,9 +106,9 @@ def _add_checkpoint(pod: dict[str, Any], name: str, environment: PodEnvironment)
     }
 
 
-def write_executor_template(template: dict[str, Any]) -> None:
-    """Writes the template to the path in Spark's configuration, where Spark may just read it."""
-    session.EXECUTOR_TEMPLATE.parent.mkdir(parents=True, exist_ok=True)
-    draft = session.EXECUTOR_TEMPLATE.with_suffix(".draft")
+def write_executor_template(file: Path, template: dict[str, Any]) -> None:
+    """Writes the template to a file, which Spark may just read."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_suffix(".draft")
     draft.write_text(yaml.safe_dump(template))
-    draft.rename(session.EXECUTOR_TEMPLATE)
+    draft.rename(file)

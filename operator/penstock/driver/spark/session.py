@@ -34,10 +34,6 @@ from penstock.driver.secret_values import file_of, values_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SCRATCH = Path("/tmp/penstock")  # noqa: S108  the only writable folder of the container
-EXECUTOR_TEMPLATE = SCRATCH / "executor.yaml"
-RPC_SECRET_FILE = SCRATCH / "rpc" / naming.RPC_KEY
-
 _LOOPBACK = "127.0.0.1"
 _LOCAL = "local"
 ADAPTIVE = "spark.sql.adaptive.enabled"
@@ -186,14 +182,12 @@ _FORCED_WITH_EXECUTORS = {
     "spark.kubernetes.driver.waitToReusePersistentVolumeClaim": "false",
     # Otherwise Spark stops the driver after a fixed number of lost executors in its lifetime.
     "spark.executor.maxNumFailures": "2147483647",
-    "spark.kubernetes.executor.podTemplateFile": str(EXECUTOR_TEMPLATE),
     "spark.kubernetes.executor.podTemplateContainerName": "executor",
     # All executors at once instead of five per second.
     "spark.kubernetes.allocation.batch.size": "100",
     # Only pods that can read the Secret can talk to the driver and to the executors, and nobody
     # else can read what they say.
     "spark.authenticate": "true",
-    "spark.authenticate.secret.driver.file": str(RPC_SECRET_FILE),
     # Not ...secret.executor.file: an executor asks its driver for the settings before it has an
     # environment, and that client reads this setting only (SecurityManager, Spark 4.2).
     "spark.authenticate.secret.file": f"{naming.RPC_DIR}/{naming.RPC_KEY}",
@@ -237,7 +231,7 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     conf["spark.app.name"] = stream.metadata.name
     conf["spark.driver.memory"] = f"{driver_memory(spec).heap}m"
     local = isinstance(environment, LocalEnvironment)
-    scratch = environment.checkpoint if local else SCRATCH
+    scratch = environment.checkpoint if local else environment.scratch
     conf["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
     if size.in_driver:
         address = environment.address if local else _LOOPBACK
@@ -316,6 +310,8 @@ def _with_executors(
         "spark.executor.extraJavaOptions": " ".join(java_options),
         "spark.kubernetes.namespace": environment.namespace,
         "spark.kubernetes.container.image": spec.image or "",
+        "spark.kubernetes.executor.podTemplateFile": str(environment.executor_template),
+        "spark.authenticate.secret.driver.file": str(environment.rpc_secret),
         "spark.kubernetes.executor.podNamePrefix": name,
         "spark.kubernetes.executor.request.cores": cpu.request,
         "spark.kubernetes.authenticate.executor.serviceAccountName": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import stat
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ from penstock.driver.environment import PodEnvironment, pod_environment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes import rpc_secret
 from penstock.driver.kubernetes.api import Api
-from penstock.driver.spark import executor_pods, session
+from penstock.driver.spark import executor_pods
 from penstock.driver.spark.application import SparkApplication
 from testkit.streams import streams
 from testkit.wait import wait_for
@@ -93,13 +94,10 @@ def test_it_is_created_again_while_executors_are_missing(
 
     If that does not help, somebody may have made it again with another content.
     """
-    monkeypatch.setattr(session, "RPC_SECRET_FILE", tmp_path / "secret")
-    template = tmp_path / "template.yaml"
-    monkeypatch.setattr(session, "EXECUTOR_TEMPLATE", template)
     for name in ("_FIRST_LOOK_SECONDS", "_NEXT_LOOK_SECONDS"):
         monkeypatch.setattr(executor_pods, name, 0.05)
     stream, api = streams.stream(), Recorder()
-    environment = in_a_pod(stream)
+    environment = replace(in_a_pod(stream), scratch=tmp_path)
     preparation = executor_pods.ClusterPreparation(stream, environment, api)
     preparation.finish(with_executors=True)
     preparation.write_template(keeps_state=False)
@@ -118,23 +116,20 @@ def test_it_is_created_again_while_executors_are_missing(
     name = api.created[2]["metadata"]["name"]
     assert name.startswith(f"{api.created[0]['metadata']['name']}-")
     assert api.created[2]["data"] == api.created[0]["data"]
-    wait_for("the template", lambda: name in template.read_text(), 30)
+    wait_for("the template", lambda: name in environment.executor_template.read_text(), 30)
 
 
 @pytest.mark.parametrize("keeps_state", [None, True, False])
-def test_spark_has_a_template_when_it_starts(
-    keeps_state: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spark_has_a_template_when_it_starts(keeps_state: bool | None, tmp_path: Path) -> None:
     """Also before it is known whether the query keeps state: Spark then starts without executors,
     and reads the template all the same.
     """
-    monkeypatch.setattr(session, "RPC_SECRET_FILE", tmp_path / "secret")
-    monkeypatch.setattr(session, "EXECUTOR_TEMPLATE", tmp_path / "template.yaml")
     stream = streams.stream()
-    application = SparkApplication(stream, in_a_pod(stream), cast(Jvm, None), Recorder())
+    environment = replace(in_a_pod(stream), scratch=tmp_path)
+    application = SparkApplication(stream, environment, cast(Jvm, None), Recorder())
     conf = application.before_session(
         Size(partitions=2, executors=2, cores_per_executor=1, slots=2), keeps_state=keeps_state
     )
     assert (application.requested is None) == bool(conf) == (keeps_state is None)
-    mounts = "persistentVolumeClaim" in (tmp_path / "template.yaml").read_text()
+    mounts = "persistentVolumeClaim" in environment.executor_template.read_text()
     assert mounts == bool(keeps_state)

@@ -494,6 +494,23 @@ RING_1 = (
              "sink.jdbc does not take outputMode complete: use update, with write Upsert"),
         )
     ),
+    Bad(
+        {"sink": {"python": {"function": "f"}}, "trigger": BATCH}, "spec.sink.python.function",
+        "takes a module and a function with : between them", ring1="should match",
+    ),
+    *(
+        Bad({"sink": {"python": {"function": "m:f", **sink}}, "trigger": BATCH, **more}, at, says)
+        for sink, more, at, says in (
+            ({"inline": "x", "configMap": REF}, {}, "spec.sink.python",
+             "inline and configMap exclude each other: keep one"),
+            ({"options": {"a": ""}, "secretOptions": {"a": REF}}, {}, "spec.sink.python",
+             "is in options and in secretOptions"),
+            ({}, {"trigger": {"continuous": {"checkpointInterval": "1s"}}}, "spec",
+             "sink.python writes whole batches, each with its number: use trigger.microBatch"),
+            ({}, {"trigger": ASYNC}, "spec", "sink.python writes whole batches"),
+            ({}, {"trigger": REAL}, "spec", "trigger.realTime writes to Kafka, console or memory"),
+        )
+    ),
     # Modes
     Bad(
         {"sink": PARQUET}, "spec",
@@ -631,6 +648,21 @@ RING_2 = (
     ),
     Bad({"source": {"custom": {"format": "jdbc"}}, "sink": {"console": {}}, "trigger": BATCH},
         "spec.source.custom.format", "cannot be read as a stream: read a table in"),
+    *(
+        Bad({"sink": {"python": {"function": "m:f", "inline": text}}, "trigger": BATCH}, at, says)
+        for text, at, says in (
+            ("def g(rows, batch): pass", "spec.sink.python.function", "the text of inline has"),
+            ("def f(rows): pass", "spec.sink.python.inline", "f must take two arguments"),
+            ("async def f(rows, batch): pass", "spec.sink.python.inline", "must not be async or"),
+            ("def f(rows, batch): yield rows", "spec.sink.python.inline", "must not be async or"),
+            ("def f(rows, batch) pass", "spec.sink.python.inline", "expected ':'"),
+            ("def f(rows, batch): rows.writeStream.start()", "spec.sink.python.inline",
+             "writeStream cannot be used here: write the rows of the batch that the function gets"),
+        )
+    ),
+    Bad({"source.kafka.deadLetters": {"topic": "c"}, "trigger": BATCH,
+         "sink": {"python": {"function": "m:f"}}},
+        "spec.source.kafka.deadLetters", "is not possible with sink.python, which may keep"),
     Bad({"source.kafka.deadLetters": {"topic": "c"}, "sink": {"custom": {"format": "x"}}},
         "spec.source.kafka.deadLetters", "is not possible with sink.custom, which may keep"),
     Bad({"sink": {"jdbc": {**TABLE, "write": "Upsert", "keys": ["id"]}}, "trigger": BATCH,

@@ -28,7 +28,14 @@ STORAGE_CLASS = "growing"
 """One whose volumes can grow."""
 CONFIG_MAPS = ("python", "more-python")
 MODULE_KEYS = ("a.py", "b.py")
-PYTHON = "def same(source):\n    return source\n"
+PYTHON = """\
+def same(source):
+    return source
+
+
+def write(rows, batch):
+    rows.collect()
+"""
 JAR = "edits.jar"
 """Its ConfigMap and its key. It holds the classes below, and those of the example."""
 EXAMPLE = "java-transform"
@@ -304,6 +311,37 @@ def _of_other_sources_and_sinks() -> Iterator[Walk]:
             {"source": {"custom": {"format": "csv"}}},
         ],
     )
+    yield Walk(
+        "a function as sink",
+        {
+            "source": RATE,
+            "sink": {
+                "python": {
+                    "function": "m:write",
+                    "inline": PYTHON,
+                    "options": {"a": "b"},
+                    "secretOptions": {"c": _secret(0)},
+                }
+            },
+            "trigger": MICRO_BATCH,
+        },
+        [
+            {"sink": {"python": {"inline": f"# Edited.\n{PYTHON}"}}},
+            {"sink": {"python": {"function": "n:write"}}},
+            {"sink": {"python": {"options": {"a": "c"}}}},
+            *(
+                {"sink": {"python": {"secretOptions": {"c": edit}}}}
+                for edit in _references(_secret(0))[1:]
+            ),
+            {"sink": {"python": {"secretOptions": {"d": _secret(1)}}}},
+            {"sink": {"python": {
+                "inline": None,
+                "configMap": {"name": CONFIG_MAPS[0], "key": MODULE_KEYS[0]},
+            }}},
+            {"sink": {"python": {"configMap": {"key": MODULE_KEYS[1]}}}},
+            {"sink": {"python": {"configMap": {"name": CONFIG_MAPS[1]}}}},
+        ],
+    )  # fmt: skip
     yield Walk(
         "secret options",
         {

@@ -187,6 +187,23 @@ WIDE: tuple[dict[str, Any], ...] = (
         "trigger": {"microBatch": {}},
     },
     {
+        "source": {"rate": {}},
+        "sink": {
+            "python": {
+                "function": "m:f",
+                "inline": "def f(rows, batch):\n    pass\n",
+                "options": {"url": "https://search.shop"},
+                "secretOptions": {"password": REF},
+            }
+        },
+        "trigger": {"microBatch": {}},
+    },
+    {
+        "source": {"rate": {}},
+        "sink": {"python": {"function": "m:f", "configMap": REF}},
+        "trigger": {"availableNow": {}},
+    },
+    {
         "source": {"socket": {"host": "h", "port": 9999, "includeTimestamp": True}},
         "sink": {
             "custom": {

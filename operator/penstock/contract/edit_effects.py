@@ -23,8 +23,7 @@ def parts_of_pod(raw: Mapping[str, Any], spec: StreamSpec) -> list[Any]:
     Python as new in the pod as in the API server, and an edit of both belongs together. `raw` is
     the spec as it is written, without defaults.
     """
-    python = spec.transform.python
-    by_volume = python is not None and python.config_map is not None
+    by_volume = any(function.config_map is not None for function in spec.python_functions)
     fields = without_live(raw) if by_volume else without_query(raw)
     return [fields, spec.trigger.mode.name, executors_run_python(spec), query_secret_keys(spec)]
 

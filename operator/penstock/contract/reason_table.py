@@ -452,6 +452,16 @@ ROWS: tuple[Remedy, ...] = (
         LOGS,
     ),
     Remedy(
+        "PythonSinkFailed",
+        "The function of sink.python raised an exception over a batch. Restarting; the batch comes "
+        "again. Stalled if the code is at fault and the stream has committed nothing yet.",
+        "The message names the exception's class, the line of the function, and where it was "
+        "raised. The text of the exception is not shown, because it may quote a row: log in the "
+        "function what you need. If a server is away, the stream goes on by itself once it is "
+        "back.",
+        LOGS,
+    ),
+    Remedy(
         "ImageNotUsable",
         "The image lacks penstock-kafka.jar or Spark's Kafka connector, or has them for another "
         "version of Spark. Nothing is planned, read or written.",
@@ -812,7 +822,7 @@ ROWS: tuple[Remedy, ...] = (
         EDIT,
     ),
     Remedy(
-        "PythonInContinuousMode OptionIgnored PlainCredential NotJudged",
+        "PythonInContinuousMode OptionIgnored PlainCredential NotJudged BatchErrorIgnored",
         "Warning: the stream runs.",
         "See the message.",
         EDIT,

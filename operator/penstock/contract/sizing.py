@@ -187,7 +187,7 @@ class Cpu:
 def driver_memory(spec: StreamSpec) -> Memory:
     """The memory of the driver's container, with the defaults applied."""
     driver, in_driver = spec.driver, may_run_in_driver(spec)
-    python = in_driver and executors_run_python(spec)
+    python = spec.sink.python is not None or (in_driver and executors_run_python(spec))
     is_small = in_driver and not python and driver.memory_overhead is None
     default = ONE_POD_MEMORY if is_small else DRIVER_MEMORY
     return _memory(driver, memory_overhead(driver, python=python), default)
@@ -214,12 +214,12 @@ def producer_buffer(spec: StreamSpec, size: Size) -> int:
 
 
 def executors_run_python(spec: StreamSpec) -> bool:
-    """Whether they may: what a function in Python does shows only in Spark's plan.
+    """Whether they may: what a function in Python gives to Spark shows only in a plan.
 
     A data source in Python is named module:Class.
     """
     custom = (spec.source.custom, spec.sink.custom)
-    return spec.transform.python is not None or any(it and ":" in it.format for it in custom)
+    return bool(spec.python_functions) or any(it and ":" in it.format for it in custom)
 
 
 def driver_cpu(spec: StreamSpec) -> Cpu:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 from penstock.api.v1alpha1.base import KeyRef
@@ -106,6 +108,30 @@ def redact(text: str) -> str:
     # Most texts have none; an expression of many values is slow to say so.
     has_one = any(form in text for form in known.forms)
     return known.any_form.sub(_REDACTED, text) if has_one else text
+
+
+@contextlib.contextmanager
+def redacted_output() -> Iterator[None]:
+    """Cuts the known values out of what Python prints in the block, in any thread."""
+    out, err = _RedactedStream(sys.stdout), _RedactedStream(sys.stderr)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        yield
+
+
+class _RedactedStream:
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(redact(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _look_for_new() -> _Known:

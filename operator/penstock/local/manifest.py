@@ -62,9 +62,8 @@ def require_files(spec: StreamSpec, secrets: Path, config_maps: Path) -> None:
         for name, keys in secret_keys(spec).items()
         for key in keys
     }
-    python = spec.transform.python
-    if python is not None and python.config_map is not None:
-        ref = python.config_map
+    refs = (function.config_map for function in spec.python_functions)
+    for ref in filter(None, refs):
         needed[config_maps / ref.name / ref.key] = f"key {ref.key} of the ConfigMap {ref.name}"
     missing = [f"{file}: {what}" for file, what in needed.items() if not file.is_file()]
     if missing:

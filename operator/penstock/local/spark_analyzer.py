@@ -63,9 +63,11 @@ def spark_analyzer() -> Iterator[Analyzer]:
             wrong = _wrong_pattern(spark, spec.source)
             if wrong is not None:
                 return [wrong]
+            texts = Path("configmaps")
             try:
                 source = placeholder(spark, spec.source)
-                query.check(apply_transform(spark, source, spec, Path("configmaps")), spec)
+                query.check(apply_transform(spark, source, spec, texts), spec)
+                query.sink_function(spec, texts)
             except PySparkException as error:
                 failure = classify_exception(error)
                 is_missing = (error.getCondition() or "").startswith(_MISSING_CLASS)

@@ -126,8 +126,10 @@ def _problems_of_texts(spec: Any) -> list[Problem]:
 
     A source or a sink that may be the cause is replaced by one that refuses nothing.
     """
-    transform = spec.get("transform") if isinstance(spec, dict) else None
-    if not isinstance(transform, dict) or not transform.keys() & {"sql", "python"}:
+    if not isinstance(spec, dict):
+        return []
+    ends = [end for end in map(spec.get, ("transform", "sink")) if isinstance(end, dict)]
+    if not any(end.keys() & {"sql", "python"} for end in ends):
         return []
     names = {StreamSpec.model_fields[field].alias for field in JUDGED_FIELDS}
     judged = {name: value for name, value in spec.items() if name in names}

@@ -68,6 +68,7 @@ def _texts(spec: StreamSpec) -> list[str]:
     texts = {
         "transform.sql": spec.transform.sql,
         "transform.python": spec.transform.python,
+        "sink.python": spec.sink.python,
         "source.kafka.topicPattern": None if kafka is None else kafka.topic_pattern,
     }
     return [f"spec.{field}" for field, text in texts.items() if text is not None]

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from penstock.api.problem import NOT_JUDGED, Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.sql.judge import judge_sql
-from penstock.validation.python_transform import judge_python
+from penstock.validation.python_functions import judge_python
 from penstock.validation.rules.kafka import judge_pattern
 
 MAX_CPU_SECONDS = 2.0

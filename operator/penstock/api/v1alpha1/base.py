@@ -20,7 +20,13 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema
 
 from penstock.api import quantities
-from penstock.api.predicates import Predicate, ValidationRule, cel_string, in_cel_only
+from penstock.api.predicates import (
+    Predicate,
+    ValidationRule,
+    cel_string,
+    in_cel_only,
+    not_together,
+)
 from penstock.api.quantities import DURATION_PATTERN, NOT_A_DURATION, NOT_A_SIZE, NOT_CPU
 
 _LONGEST_DURATION = 64
@@ -187,6 +193,37 @@ class KeyRef(SpecObject):
 
     name: ObjectName = Field(description="Name of the object.")
     key: DataKey = Field(description="The key in its data.")
+
+
+FunctionName = Annotated[
+    str,
+    text_like(
+        r"^[A-Za-z_][A-Za-z0-9_.]{0,253}:[A-Za-z_][A-Za-z0-9_]{0,127}$",
+        "takes a module and a function with : between them: write for example payments:clean",
+    ),
+]
+
+
+class PythonFunction(SpecObject):
+    """A function of a Python module."""
+
+    rules: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
+            not_together("inline", "configMap"),
+            "inline and configMap exclude each other: keep one",
+        ),
+    )
+    function: FunctionName = Field(
+        description="module:function. The module is in the image, unless inline or configMap gives "
+        "its text.",
+        examples=["payments:clean"],
+    )
+    inline: str | None = Field(
+        None, min_length=1, max_length=65536, description="The module's Python text."
+    )
+    config_map: KeyRef | None = Field(
+        None, description="The ConfigMap's key that holds the module's Python text."
+    )
 
 
 MAX_SECRET_OPTIONS = 32

@@ -249,8 +249,8 @@ class Driver(SpecObject):
         description=(
             "The part of the memory limit for everything but the JVM's heap, such as the JVM "
             f"itself, Python and state. The heap is the rest. At least {DRIVER_LEAST_OVERHEAD}. "
-            f"Default: {DRIVER_OVERHEAD}; if tasks in Python may run in the driver's pod, two "
-            "thirds of the memory."
+            f"Default: {DRIVER_OVERHEAD}; if tasks in Python or the function of a sink may run in "
+            "the driver's pod, two thirds of the memory."
         ),
     )
     java_options: JavaOptions = JAVA_OPTIONS

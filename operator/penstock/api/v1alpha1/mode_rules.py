@@ -15,6 +15,7 @@ _NOT_CONTINUOUS = ~is_set("trigger.continuous")
 _NOT_REAL_TIME = ~is_set("trigger.realTime")
 _AT_LEAST_ONCE = ~is_set("sink.kafka.delivery") | is_one_of("sink.kafka.delivery", "AtLeastOnce")
 _NOT_ASYNC = ~is_set("trigger.microBatch.asyncProgress")
+_WHOLE_BATCHES = is_set("trigger.availableNow") | is_set("trigger.microBatch") & _NOT_ASYNC
 _NO_WATERMARK = ~is_set("transform.watermark")
 _DEFAULT_OUTPUT = ~is_set("outputMode")
 
@@ -71,12 +72,13 @@ MODE_RULES: tuple[ValidationRule, ...] = (
         _NOT_REAL_TIME | _DEFAULT_OUTPUT | is_one_of("outputMode", "update"),
         "trigger.realTime supports outputMode update only: set update, or remove outputMode",
     ),
-    ValidationRule(
-        ~is_set("sink.jdbc")
-        | is_set("trigger.availableNow")
-        | is_set("trigger.microBatch") & _NOT_ASYNC,
-        "sink.jdbc writes whole batches, each with its number: use trigger.microBatch, without "
-        "asyncProgress, or trigger.availableNow",
+    *(
+        ValidationRule(
+            ~is_set(sink) | _WHOLE_BATCHES,
+            f"{sink} writes whole batches, each with its number: use trigger.microBatch, without "
+            "asyncProgress, or trigger.availableNow",
+        )
+        for sink in ("sink.jdbc", "sink.python")
     ),
     ValidationRule(
         ~is_set("sink.jdbc") | _DEFAULT_OUTPUT | is_one_of("outputMode", "append", "update"),

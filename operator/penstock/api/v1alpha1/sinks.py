@@ -17,7 +17,9 @@ from penstock.api.predicates import (
 from penstock.api.v1alpha1.base import (
     NO_OPTION_TWICE,
     Duration,
+    FunctionName,
     Options,
+    PythonFunction,
     SecretOptions,
     SpecObject,
 )
@@ -116,11 +118,39 @@ class CustomSink(SpecObject):
     )
 
 
+class PythonSink(PythonFunction):
+    """A Python function that writes each batch, as Spark's foreachBatch calls one.
+
+    It gets the DataFrame of the batch's rows, and the batch: its number, which has the attributes
+    stream, namespace, generation and options.
+    """
+
+    rules = (*PythonFunction.rules, NO_OPTION_TWICE)
+    function: FunctionName = Field(
+        description="module:function. The module is in the image, unless inline or configMap gives "
+        "its text. The function takes the rows and the batch.",
+        examples=["search:write"],
+    )
+    options: Options = Field(
+        {},
+        description="What the function finds in `batch.options`.",
+        examples=[{"url": "https://search.shop"}],
+    )
+    secret_options: SecretOptions = Field(
+        {},
+        description="Options whose values are in Secrets, read anew for each batch. No value is in "
+        "a plan, page, log or status.",
+        examples=[{"password": {"name": "shop-search", "key": "password"}}],
+    )
+
+
 class Sink(SpecObject):
     """Where the records go."""
 
     rules = (
-        takes_exactly_one("spec.sink", "kafka", "jdbc", "console", "noop", "memory", "custom"),
+        takes_exactly_one(
+            "spec.sink", "kafka", "jdbc", "console", "noop", "memory", "custom", "python"
+        ),
     )
     kafka: KafkaSink | None = Field(None, description="Write to Kafka.")
     jdbc: JdbcSink | None = Field(None, description="Write to a table of a database.")
@@ -130,8 +160,14 @@ class Sink(SpecObject):
         None, description="Keep the records in memory, in local runs."
     )
     custom: CustomSink | None = Field(None, description="Any other data source.")
+    python: PythonSink | None = Field(None, description="Give each batch to a Python function.")
 
     @property
     def exactly_once(self) -> bool:
         """Whether it is Kafka, written in transactions."""
         return self.kafka is not None and self.kafka.delivery == "ExactlyOnce"
+
+    @property
+    def of_others(self) -> CustomSink | PythonSink | None:
+        """The sink, if code of others writes the rows, as it likes."""
+        return self.custom or self.python

@@ -24,6 +24,7 @@ from penstock.api.v1alpha1.base import (
     KeyRef,
     ObjectName,
     Options,
+    PythonFunction,
     SecretOptions,
     SpecObject,
     text_like,
@@ -296,10 +297,15 @@ class StreamSpec(SpecObject):
 
     @property
     def secret_value_refs(self) -> list[KeyRef]:
-        """The Secrets' keys whose values go to Spark or to data sources of others."""
-        ends = (self.source.custom, self.sink.custom)
-        of_ends = [custom.secret_options for custom in ends if custom is not None]
+        """The Secrets' keys whose values go to Spark or to code of others."""
+        ends = (self.source.custom, self.sink.custom, self.sink.python)
+        of_ends = [end.secret_options for end in ends if end is not None]
         return [ref for refs in (*of_ends, self.secret_spark_conf) for ref in refs.values()]
+
+    @property
+    def python_functions(self) -> list[PythonFunction]:
+        """Of transform and sink."""
+        return [it for it in (self.transform.python, self.sink.python) if it is not None]
 
     @model_validator(mode="after")
     def _with_whole_connections(self) -> StreamSpec:

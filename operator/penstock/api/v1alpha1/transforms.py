@@ -11,9 +11,8 @@ from penstock.api.v1alpha1.base import (
     ClassName,
     Duration,
     Identifier,
-    KeyRef,
+    PythonFunction,
     SpecObject,
-    text_like,
 )
 
 SOURCE_VIEW = "source"
@@ -88,32 +87,8 @@ class JavaFunction(SpecObject):
     )
 
 
-class PythonTransform(SpecObject):
+class PythonTransform(PythonFunction):
     """A Python function that takes the DataFrame of the source and returns another."""
-
-    rules = (
-        ValidationRule(
-            not_together("inline", "configMap"),
-            "inline and configMap exclude each other: keep one",
-        ),
-    )
-    function: Annotated[
-        str,
-        text_like(
-            r"^[A-Za-z_][A-Za-z0-9_.]{0,253}:[A-Za-z_][A-Za-z0-9_]{0,127}$",
-            "takes a module and a function with : between them: write for example transforms:clean",
-        ),
-    ] = Field(
-        description="module:function. The module is in the image, unless inline or configMap gives "
-        "its text.",
-        examples=["transforms:clean"],
-    )
-    inline: str | None = Field(
-        None, min_length=1, max_length=65536, description="The module's Python text."
-    )
-    config_map: KeyRef | None = Field(
-        None, description="The ConfigMap's key that holds the module's Python text."
-    )
 
 
 class Watermark(SpecObject):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from penstock.cluster.kinds import Manifest
@@ -77,22 +78,34 @@ def _checkpoint_mounts(desired: Revision) -> list[Manifest]:
 
 
 def _python_volumes(desired: Revision) -> list[Manifest]:
-    """The code of a Python transform; optional, so the driver can report a missing one."""
-    python = desired.stream.spec.transform.python
-    if python is None or python.config_map is None:
-        return []
-    ref = python.config_map
-    items = [{"key": ref.key, "path": ref.key}]
-    config_map = {"name": ref.name, "optional": True, "items": items}
-    return [{"name": "python", "configMap": config_map}]
+    """The code of Python functions; optional, so the driver can report a missing one."""
+    return [
+        {
+            "name": volume,
+            "configMap": {
+                "name": name,
+                "optional": True,
+                "items": [{"key": key, "path": key} for key in keys],
+            },
+        }
+        for volume, name, keys in _python_texts(desired)
+    ]
 
 
 def _python_mounts(desired: Revision) -> list[Manifest]:
-    python = desired.stream.spec.transform.python
-    if python is None or python.config_map is None:
-        return []
-    path = f"{naming.PYTHON_DIR}/{python.config_map.name}"
-    return [{"name": "python", "mountPath": path, "readOnly": True}]
+    return [
+        {"name": volume, "mountPath": f"{naming.PYTHON_DIR}/{name}", "readOnly": True}
+        for volume, name, _ in _python_texts(desired)
+    ]
+
+
+def _python_texts(desired: Revision) -> Iterator[tuple[str, str, list[str]]]:
+    """A volume's name for each ConfigMap with Python, the ConfigMap's, and the keys in it."""
+    refs = [it.config_map for it in desired.stream.spec.python_functions]
+    names = dict.fromkeys(ref.name for ref in refs if ref is not None)
+    for number, name in enumerate(names):
+        keys = {ref.key for ref in refs if ref is not None and ref.name == name}
+        yield f"python-{number}" if number else "python", name, sorted(keys)
 
 
 def _container(desired: Revision, claim: Claim | None) -> Manifest:

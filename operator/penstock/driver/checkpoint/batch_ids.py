@@ -64,13 +64,13 @@ def keep_ids(
 def place_of(sink: Sink) -> str | None:
     """Where a sink keeps what it knows of batches, as far as that shows; None: it knows nothing.
 
-    Nothing is known of a custom sink, so it may skip a batch whose id it knows. Spark's file sink
-    keeps that in its folder, and wants there each batch since the first one; Delta keeps it in its
-    table's. Others are taken for one: what they know must not be used again.
+    Nothing is known of a sink of others, so it may skip a batch whose id it knows. Spark's file
+    sink keeps that in its folder, and wants there each batch since the first one; Delta keeps it in
+    its table's. The rest are taken for one: what they know must not be used again.
     """
-    if sink.custom is None:
+    if sink.of_others is None:
         return None
-    options = {name.lower(): value for name, value in sink.custom.options.items()}
+    options = {name.lower(): value for name, value in sink.of_others.options.items()}
     return options.get("path", "").rstrip("/")
 
 

@@ -20,6 +20,7 @@ _OF_TASKS = (
 # Confluent's schema registry answers with an error.
 REGISTRY_CLIENT = "io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException"
 _DATABASE = "dev.penstock.spark.jdbc.DatabaseException"
+_JDBC = "java.sql.SQLException"
 # Its exceptions have no trace on purpose (ApiException.fillInStackTrace).
 _KAFKA = "org.apache.kafka."
 # Of the conditions that from_json fails with (malformed_records.py). fieldName may be the key of a
@@ -90,7 +91,7 @@ def _exception_info(throwable: Any) -> ExceptionInfo:
         classes=tuple(classes),
         message=redact(throwable.getMessage() or ""),
         condition=throwable.getCondition() if has_condition else None,
-        sql_state=throwable.getSqlState() if has_condition or _DATABASE in classes else None,
+        sql_state=_sql_state(throwable, classes, has_condition=has_condition),
         thrown_by=top,
         in_task=any(name.startswith(_OF_TASKS) for name in frames)
         or not (frames or classes[0].startswith(_KAFKA)),
@@ -98,6 +99,12 @@ def _exception_info(throwable: Any) -> ExceptionInfo:
         http_status=throwable.getStatus() if REGISTRY_CLIENT in classes else None,
         in_hand=_in_hand(throwable),
     )
+
+
+def _sql_state(throwable: Any, classes: list[str], *, has_condition: bool) -> str | None:
+    if has_condition or _DATABASE in classes:
+        return throwable.getSqlState()  # type: ignore[no-any-return]
+    return throwable.getSQLState() if _JDBC in classes else None
 
 
 def _parameters(throwable: Any) -> dict[str, str]:

@@ -29,7 +29,7 @@ _IMPORT_STATEMENT = re.compile(r"(import|from) ")
 _LOADING = "read_command"
 # Methods of a reader in pyspark.sql.datasource; one may ask for records to find out an offset.
 _READS = frozenset({"read", "readBetweenOffsets", "latestOffset"})
-_ERRORS_OF_CODE = _IMPORT_ERRORS | {
+ERRORS_OF_CODE = _IMPORT_ERRORS | {
     "AttributeError", "NameError", "NotImplementedError", "PySparkNotImplementedError",
     "SyntaxError", "TypeError",
 }  # fmt: skip
@@ -80,7 +80,7 @@ class RaisedInPython:
     @property
     def is_error_of_code(self) -> bool:
         """Whether the same code would raise it again, whatever becomes of the world outside."""
-        return self.name.rpartition(".")[2] in _ERRORS_OF_CODE
+        return self.name.rpartition(".")[2] in ERRORS_OF_CODE
 
     @property
     def is_import_error(self) -> bool:

@@ -2,8 +2,8 @@
 
 They come from StreamingQueryProgress, which continuous mode does not have (measured, Spark 4.2 and
 4.3). It is read from the query's recent progress. A StreamingQueryListener in Python would need
-Py4J's callback server: a second port in the driver, and a call into Python on each batch, in the
-JVM's event thread. Its queue drops events too, if it is full (spark.scheduler.listenerbus).
+Py4J's callback server, as sink.python does: another port, and a call into Python on each batch, in
+the JVM's event thread. Its queue drops events too, if it is full (spark.scheduler.listenerbus).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.jdbc.sink_table import SinkTable
 from penstock.driver.kafka.security import check_secrets
-from penstock.driver.spark import executors, query, state_partitions
+from penstock.driver.spark import executors, query, state_partitions, user_python
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -46,9 +46,8 @@ def asks_spark(running: StreamSpec, edited: StreamSpec) -> bool:
     """Whether an edit makes another query, which this process would plan as the next one will."""
     if _same(running, edited, _QUERY) or not _same(running, edited, _PROCESS):
         return False
-    python = edited.transform.python
     # The file in this pod may be older than the ConfigMap, or missing.
-    return python is None or python.config_map is None
+    return all(function.config_map is None for function in edited.python_functions)
 
 
 def _same(running: StreamSpec, edited: StreamSpec, fields: tuple[str, ...]) -> bool:
@@ -149,7 +148,7 @@ class EditJudge:
             raise RuntimeError("Spark does not run")
         jobs = _Jobs(spark.sparkContext, allowed=not self._needs_all_cores())
         try:
-            with jobs.bounded():
+            with jobs.bounded(), user_python.without_effect():
                 self._plan(spark, edited)
         except Exception as error:
             if jobs.cancelled is not None:
@@ -171,6 +170,7 @@ class EditJudge:
         checkpoint.check_sink(edited)
         frame = query.plan(spark.newSession(), edited, self._environment)
         query.check(frame, edited)
+        query.sink_function(edited, self._environment.python)
         if edited.sink.jdbc is not None:
             gateway, secrets = spark.sparkContext._gateway, self._environment.secrets
             table = SinkTable(gateway, edited.sink.jdbc, secrets).check()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.modes import Mode, execution_of
@@ -46,6 +48,9 @@ from penstock.sql.columns import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from penstock.driver.spark.batch_function import BatchFunction
 
 
 class QueryNotPossible(DriverError):
@@ -74,6 +79,24 @@ def plan(
     if isinstance(environment, LocalEnvironment) and environment.rows_as_json:
         frame = frame.selectExpr("to_json(struct(*)) AS value")
     return _with_deletes(frame, spec.sink)
+
+
+def sink_function(spec: StreamSpec, texts: Path) -> Callable[..., Any] | None:
+    """The function of sink.python; None with another sink. Raises DriverError if it is missing, or
+    takes other arguments. `texts` is the ConfigMaps' folder.
+    """
+    sink = spec.sink.python
+    if sink is None:
+        return None
+    function: Callable[..., Any] = user_python.load_function(sink, texts)
+    try:
+        inspect.signature(function).bind("rows", "batch")
+    except ValueError:  # nothing tells them
+        pass
+    except TypeError as error:
+        message = f"{sink.function} must take two arguments, the DataFrame of a batch's rows, and "
+        raise DriverError.permanent(user_python.FAILED, f"{message}the batch: {error}") from error
+    return function
 
 
 def _with_deletes(frame: DataFrame, sink: Sink) -> DataFrame:
@@ -132,8 +155,8 @@ def check(
         reason = "DeadLettersNotPossible"
         message = (
             "The query may have read more records when one of them fails: it calls Python or a "
-            "function over many records, or has a custom sink. So which one it was is not known, "
-            f"and spec.source.kafka.deadLetters is not possible. {REMEDIES[reason].action}"
+            "function over many records, or has a sink of others. So which one it was is not "
+            f"known, and spec.source.kafka.deadLetters is not possible. {REMEDIES[reason].action}"
         )
         raise QueryNotPossible(Failure(reason, message, permanent=True))
     if spec.sink.exactly_once:
@@ -364,14 +387,15 @@ _ONE_BY_ONE = frozenset(
 
 def reads_ahead(frame: DataFrame, sink: Sink) -> bool:
     """Whether a task may have read more records when it fails over one: Python gets many at once, a
-    function over a partition reads as it likes, and a custom sink may keep rows for a later write.
+    function over a partition reads as it likes, and a sink of others may keep rows for a later
+    write.
     """
     jvm: Any = frame.sparkSession._jvm
     patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     java: Any = frame._jdf
     calls_python = bool(java.queryExecution().analyzed().containsPattern(patterns.PYTHON_UDF()))
     is_one_by_one = all(_name(operator) in _ONE_BY_ONE for operator in _operators(frame))
-    return sink.custom is not None or calls_python or not is_one_by_one
+    return sink.of_others is not None or calls_python or not is_one_by_one
 
 
 def _not_continued(reason: str, message: str) -> DriverError:
@@ -441,35 +465,45 @@ def start(
     location: str,
     once: Mapping[str, str] | None = None,
     *,
+    function: BatchFunction | None = None,
     one_batch: bool = False,
 ) -> StreamingQuery:
     """Starts the query; with the options `once` (kafka/transactions.py, jdbc/sink_table.py) it
     writes exactly once, and with `one_batch` it ends after the next batch, and has planned no other
-    then.
+    then. `function` is that of sink.python.
 
     Later failures are in the query's own exception.
     """
-    # At least once, Spark's own sink does the same in batches.
-    is_other = spec.trigger.mode is Mode.CONTINUOUS or once
-    kafka = PENSTOCK_KAFKA if is_other else KAFKA
-    named, options = sink_options(spec.sink, environment.secrets, kafka)
     if once and spec.trigger.mode is Mode.REAL_TIME:
         # It takes sinks by the names of their classes. The other half of it, that of the operators,
         # KafkaStreamWrite.java makes.
         frame.sparkSession.conf.set(_ALLOWLIST_CHECK, "false")
-    options = {**(once or {}), **options}
-    writer = frame.writeStream.format(_format(frame.sparkSession, named, options))
-    if spec.sink.custom is not None and spec.sink.custom.partition_by:
-        writer = writer.partitionBy(*spec.sink.custom.partition_by)  # memory refuses an empty list
+    if function is not None:
+        writer = frame.writeStream.foreachBatch(function)
+    else:
+        writer = _into_data_source(frame, spec, environment, once or {})
     return (
         writer.queryName(query_name(spec, stream))
-        .options(**options)
         .options(**trigger_options(spec))
         .option("checkpointLocation", location)
         .outputMode(execution_of(spec).output_mode)
         .trigger(**({"once": True} if one_batch else trigger_arguments(spec)))
         .start()
     )
+
+
+def _into_data_source(
+    frame: DataFrame, spec: StreamSpec, environment: Environment, once: Mapping[str, str]
+) -> DataStreamWriter:
+    # At least once, Spark's own sink does the same in batches.
+    is_other = spec.trigger.mode is Mode.CONTINUOUS or once
+    kafka = PENSTOCK_KAFKA if is_other else KAFKA
+    named, given = sink_options(spec.sink, environment.secrets, kafka)
+    options = {**once, **given}
+    writer = frame.writeStream.format(_format(frame.sparkSession, named, options))
+    if spec.sink.custom is not None and spec.sink.custom.partition_by:
+        writer = writer.partitionBy(*spec.sink.custom.partition_by)  # memory refuses an empty list
+    return writer.options(**options)
 
 
 def stop(running: StreamingQuery) -> None:

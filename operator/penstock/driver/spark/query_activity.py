@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.modes import Mode
-from penstock.driver.jvm import java_class
 from penstock.driver.spark import session
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ class Activity:
     far, by Kafka's offsets: Spark counts the records, RecordInHand.java what lies between them. 0
     in the other modes, which commit soon.
     """
+    stands_at: str | None
+    """Where the function of sink.python is, which runs."""
 
 
 NO_ACTIVITY = Activity(
@@ -49,6 +50,7 @@ NO_ACTIVITY = Activity(
     active_tasks=None,
     waiting_tasks=0,
     handled=0,
+    stands_at=None,
 )
 
 
@@ -57,10 +59,10 @@ def observe_activity(
     spark_context: Any,
     mode: Mode,
     partitions: int,
-    *,
-    writes_table: bool = False,
+    outside: int = 0,
 ) -> Activity:
-    """The query's activity now; `partitions` are those of the source, `writes_table`: sink.jdbc.
+    """The query's activity now; `partitions` are those of the source. `outside` changes while a
+    batch is worked on without a task of Spark's.
 
     Uses StreamExecution.noNewData, which processAllAvailable waits for; the query's status would
     have to be compared as text.
@@ -77,20 +79,16 @@ def observe_activity(
     if mode is Mode.REAL_TIME:
         confirmed = 0 < partitions <= active and waiting == 0
         return replace(NO_ACTIVITY, work=work, confirmed_running=confirmed, handled=read)
-    if writes_table:
-        work += (_merges_at_work(spark_context),)
     idle = bool(query._jsq.streamingQuery().noNewData())
     progress = query._jsq.lastProgress() if idle else None
     idle_trigger = None if progress is None else str(progress.timestamp())
     return replace(
-        NO_ACTIVITY, idle=idle, idle_trigger=idle_trigger, work=work, confirmed_running=idle
+        NO_ACTIVITY,
+        idle=idle,
+        idle_trigger=idle_trigger,
+        work=(*work, outside),
+        confirmed_running=idle,
     )
-
-
-def _merges_at_work(spark_context: Any) -> int:
-    """Another number as long as a database brings a batch into its table, without a task here."""
-    ledger = java_class(spark_context._gateway, "dev.penstock.spark.jdbc.Ledger")
-    return int(ledger.signsOfLife())
 
 
 def _work(spark_context: Any) -> tuple[tuple[int, ...], int, int, int]:

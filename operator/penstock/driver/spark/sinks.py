@@ -39,4 +39,4 @@ def sink_options(sink: Sink, secrets: Path, kafka: str = KAFKA) -> tuple[str, di
         return "memory", {}
     if sink.custom is not None:
         return custom_sink(sink.custom, secrets)
-    raise ValueError("spec.sink has no sink")
+    raise ValueError("spec.sink has no data source")

@@ -20,7 +20,7 @@ from penstock.driver.exceptions.chain import read_chain, read_python_chain
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.spark import user_python
 from penstock.sql.columns import passed_columns
-from penstock.validation.python_transform import RETURN_THE_ROWS
+from penstock.validation.python_functions import RETURN_THE_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,7 +117,7 @@ def _by_python(transform: PythonTransform, source: DataFrame, texts: Path) -> Da
         result: Any = function(source)
     except (CapturedException, Py4JError):
         raise  # Spark's own exception
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if any(cause.in_task for cause in read_python_chain(error)):
             raise  # it may quote what a job has read
         raise user_python.python_error(error, transform.function) from error

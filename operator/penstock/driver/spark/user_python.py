@@ -1,26 +1,30 @@
-"""Python code of a stream: a transform's function, a data source's class."""
+"""Python code of a stream: the functions of transform and sink, a data source's class."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import sys
 import traceback
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.api.v1alpha1.transforms import PythonTransform
+from penstock.api.v1alpha1.base import PythonFunction
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.secret_values import read
 
+_TEXT = "__penstock_text__"
+"""In a module that was made of one: the text, and where it comes from."""
+FAILED = "PythonFailed"
 
-def check_text(transform: PythonTransform | None, texts: Path) -> None:
-    """Raises DriverError if a ConfigMap that the transform names is missing."""
-    if transform is None or transform.config_map is None:
-        return
-    ref = transform.config_map
-    if not _text(transform, texts).is_file():
+
+def check_text(function: PythonFunction, texts: Path) -> None:
+    """Raises DriverError if a ConfigMap that the function names is missing."""
+    ref = function.config_map
+    if ref is not None and not (texts / ref.name / ref.key).is_file():
         raise DriverError(
             Failure(
                 "ConfigMapMissing",
@@ -32,21 +36,16 @@ def check_text(transform: PythonTransform | None, texts: Path) -> None:
         )
 
 
-def load_function(transform: PythonTransform, texts: Path) -> Any:
-    """The function that transforms the source's DataFrame; `texts` is the ConfigMaps' folder."""
-    module, _, name = transform.function.partition(":")
-    if transform.inline is not None:
-        return _member(_from_text(module, transform.inline, "inline"), name)
-    if transform.config_map is not None:
-        check_text(transform, texts)
-        file = _text(transform, texts)
+def load_function(function: PythonFunction, texts: Path) -> Any:
+    """What the spec names; `texts` is the ConfigMaps' folder."""
+    module, _, name = function.function.partition(":")
+    if function.inline is not None:
+        return _member(_from_text(module, function.inline, "inline"), name)
+    if function.config_map is not None:
+        check_text(function, texts)
+        file = texts / function.config_map.name / function.config_map.key
         return _member(_from_text(module, file.read_text(), file.name), name)
-    return load_member(transform.function)
-
-
-def _text(transform: PythonTransform, texts: Path) -> Path:
-    assert transform.config_map is not None
-    return texts / transform.config_map.name / transform.config_map.key
+    return load_member(function.function)
 
 
 def load_member(path: str) -> Any:
@@ -55,7 +54,7 @@ def load_member(path: str) -> Any:
     _forget_text(module)
     try:
         imported = importlib.import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise python_error(error, f"import of {module}") from error
     return _member(imported, name)
 
@@ -102,7 +101,7 @@ def python_error(error: BaseException, what: str) -> DriverError:
     words = str(error).splitlines()[:1]
     return DriverError(
         Failure(
-            "PythonFailed",
+            FAILED,
             f"{what} failed: {': '.join([type(error).__name__, *words])}{where}",
             permanent=True,
         )
@@ -113,15 +112,44 @@ def _from_text(name: str, text: str, origin: str) -> types.ModuleType:
     """A module made of a text. Executors cannot import it, so its members are pickled by value."""
     from pyspark import cloudpickle
 
+    known = sys.modules.get(name)
+    if known is not None and known.__dict__.get(_TEXT) == (text, origin):
+        return known  # a query that starts again opens no second connection
     module = types.ModuleType(name)
     module.__file__ = origin
+    module.__dict__[_TEXT] = text, origin
     try:
         exec(compile(text, origin, "exec"), module.__dict__)  # noqa: S102 - this is the feature
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise python_error(error, f"the module {name}") from error
     sys.modules[name] = module
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return module
+
+
+@contextlib.contextmanager
+def without_effect() -> Iterator[None]:
+    """Undoes in the end what the block makes of texts: those of an edit that is only judged."""
+    from pyspark import cloudpickle
+
+    before = _modules_of_texts()
+    try:
+        yield
+    finally:
+        for name in _modules_of_texts().keys() - before.keys():
+            _forget_text(name)
+        for name, module in before.items():
+            if sys.modules.get(name) is not module:
+                sys.modules[name] = module
+                cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _modules_of_texts() -> dict[str, types.ModuleType]:
+    return {name: it for name, it in list(sys.modules.items()) if _is_of_text(it)}
+
+
+def _is_of_text(module: types.ModuleType | None) -> bool:
+    return isinstance(module, types.ModuleType) and _TEXT in module.__dict__
 
 
 def _forget_text(name: str) -> None:
@@ -129,7 +157,7 @@ def _forget_text(name: str) -> None:
     from pyspark import cloudpickle
 
     module = sys.modules.get(name)
-    if module is not None and module.__spec__ is None:
+    if module is not None and _is_of_text(module):
         cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
         del sys.modules[name]
 
@@ -139,5 +167,5 @@ def _member(module: types.ModuleType, name: str) -> Any:
         return getattr(module, name)
     except AttributeError as error:
         raise DriverError(
-            Failure("PythonFailed", f"the module {module.__name__} has no {name}", permanent=True)
+            Failure(FAILED, f"the module {module.__name__} has no {name}", permanent=True)
         ) from error

@@ -6,9 +6,9 @@ Each step takes what the one before has made, and returns a value. Nothing is ke
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.api.modes import Mode
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -82,6 +82,8 @@ class PlannedQuery:
     """How many tasks write their part of a batch in a transaction; None if it has none of these."""
     rows: WrittenRows | None
     """How the table of sink.jdbc gets them."""
+    function: Callable[..., Any] | None
+    """That of sink.python; None with another sink."""
     reads_ahead: bool
     fields: frozenset[SchemaField]
     """Of the schemas with which it reads records."""
@@ -121,7 +123,8 @@ class Preparation:
         if isinstance(environment, PodEnvironment) or spec.needs_connector:
             check_connector(self._jvm.gateway)
         check_secrets(spec, environment.secrets)
-        user_python.check_text(spec.transform.python, environment.python)
+        for function in spec.python_functions:
+            user_python.check_text(function, environment.python)
         with self._noting_first_look():
             self._source.poll()
             self._sink.check()
@@ -231,6 +234,7 @@ class Preparation:
             prepared.left_out.positions(self._source.view.topic_ids),
         )
         query.check(frame, spec, prepared.longest_transaction_ms)
+        function = query.sink_function(spec, self._environment.python)
         rows = None
         if spec.sink.jdbc is not None and prepared.table is not None:
             rows = query.rows_for_table(frame, spec.sink.jdbc, prepared.table.table)
@@ -256,6 +260,7 @@ class Preparation:
             if keeps_state and prepared.names is not None
             else None,
             rows=rows,
+            function=function,
             reads_ahead=query.reads_ahead(frame, spec.sink),
             fields=json_schemas.fields_of(frame),
             warning=query.column_warning(frame, spec),

@@ -40,6 +40,7 @@ from penstock.driver.spark import (
     session,
     state_partitions,
 )
+from penstock.driver.spark.batch_function import BatchFunction
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
 from penstock.driver.spark.planning_wait import PlanningWait
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity, observe_activity
@@ -97,6 +98,8 @@ class QueryRuntime:
         self._is_planned = False
         """The plan holds for the next start, or for the query that runs."""
         self._query: StreamingQuery | None = None
+        self._function: BatchFunction | None = None
+        """That of sink.python, as the newest query calls it."""
         self._completed = False
         self._read: tuple[Offsets, int] | None = None
         """What an availableNow query has committed, and the first batch that had."""
@@ -274,6 +277,7 @@ class QueryRuntime:
         self._batches.keep(self._query)
         ended, self._query, plan = self._query, None, self._plan
         assert plan is not None
+        self._close_function()
         exception = ended._jsq.exception()
         if exception.isEmpty():
             if plan.runs_one_batch:
@@ -282,8 +286,12 @@ class QueryRuntime:
                 self._completed = True
                 return None
             return Failure("QueryEnded", "The query ended by itself, without an exception.")
-        return self._checkpoint.write_probe.failure() or classify(
-            read_chain(exception.get()), reads_ahead=plan.reads_ahead, fields=plan.fields
+        return (
+            self._checkpoint.write_probe.failure()
+            or (self._function and self._function.failure)
+            or classify(
+                read_chain(exception.get()), reads_ahead=plan.reads_ahead, fields=plan.fields
+            )
         )
 
     def _failed_write(self) -> Failure | None:
@@ -302,8 +310,13 @@ class QueryRuntime:
             return NO_ACTIVITY
         context = self.session.sparkContext
         counted = self._plan.partition_count
-        writes = self._table is not None
-        return observe_activity(self._query, context, self._mode, counted, writes_table=writes)
+        function, outside = self._function, 0
+        if self._table is not None:
+            outside = self._table.signs_of_life()
+        if function is not None:
+            outside = function.steps()
+        activity = observe_activity(self._query, context, self._mode, counted, outside)
+        return activity if function is None else replace(activity, stands_at=function.stands_at())
 
     def _are_partitions_added(self, chosen: ChosenPartitions | None) -> bool:
         """Whether a query that cannot find new partitions by itself does not read all of them."""
@@ -429,6 +442,16 @@ class QueryRuntime:
             self._checkpoint.forget_ledger()
         elif prepared.table is not None and plan.rows is not None:
             told = self._table.options(prepared.table, plan.rows)
+        self._function = None
+        if plan.function is not None:
+            keeps_state = plan.state_partitions > 0
+            self._function = BatchFunction(
+                plan.function,
+                self._stream,
+                self.context.environment,
+                keeps_state=keeps_state,
+                fields=plan.fields,
+            )
         self._query = query.start(
             plan.frame,
             spec,
@@ -436,6 +459,7 @@ class QueryRuntime:
             self._stream.metadata.name,
             self._checkpoint.files.location,
             told,
+            function=self._function,
             one_batch=plan.runs_one_batch,
         )
 
@@ -487,7 +511,12 @@ class QueryRuntime:
         running, self._query, self._is_planned = self._query, None, False
         if running is not None:
             query.stop(running)
+            self._close_function()
             self._batches.keep(running)
+
+    def _close_function(self) -> None:
+        if self._function is not None:
+            self._function.close()
 
     def end_query(self) -> None:
         """Stops the query for another one: its tasks have ended then, without a warning."""

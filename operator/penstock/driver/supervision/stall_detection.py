@@ -129,7 +129,7 @@ def late(
         return None
     return Failure(
         NO_PROGRESS,
-        f"No progress for {patience:.0f} s. If this lasts for "
+        f"No progress for {patience:.0f} s{_place(observation)}. If this lasts for "
         f"{stall_after(run, history, policy):.0f} s in all, the query restarts from its "
         "checkpoint.",
     )
@@ -156,10 +156,15 @@ def stall(
         or _tasks_wait(observation, patience)
         or Failure(
             NO_PROGRESS,
-            f"No progress for {patience:.0f} s, with all cores registered. The query restarts from "
-            "its checkpoint.",
+            f"No progress for {patience:.0f} s{_place(observation)}, with all cores registered. "
+            "The query restarts from its checkpoint.",
         )
     )
+
+
+def _place(observation: Observation) -> str:
+    at = observation.activity.stands_at
+    return "" if at is None else f" in sink.python ({at})"
 
 
 def commits_stuck(observation: Observation, policy: RestartPolicy) -> Failure | None:

@@ -206,10 +206,11 @@ def _never_read(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
 
 
 def _dead_letters(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
-    if source.dead_letters is not None and spec.sink.custom is not None:
+    if source.dead_letters is not None and spec.sink.of_others is not None:
+        sink = "sink.custom" if spec.sink.custom is not None else "sink.python"
         yield Problem(
             "DeadLettersNotPossible",
-            "spec.source.kafka.deadLetters is not possible with sink.custom, which may keep rows "
+            f"spec.source.kafka.deadLetters is not possible with {sink}, which may keep rows "
             "for a later write, so that nobody knows which record failed: remove one of them",
         )
 

@@ -92,6 +92,8 @@ def _maps(spec: StreamSpec) -> dict[str, Mapping[str, str]]:
         maps["spec.source.custom.options"] = spec.source.custom.options
     if spec.sink.custom is not None:
         maps["spec.sink.custom.options"] = spec.sink.custom.options
+    if spec.sink.python is not None:
+        maps["spec.sink.python.options"] = spec.sink.python.options
     return maps
 
 

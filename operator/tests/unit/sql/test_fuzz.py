@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.sql.judge import judge_sql
-from penstock.validation.python_transform import judge_python
+from penstock.validation.python_functions import judge_python
 from testkit.streams.streams import KAFKA_TO_KAFKA, MICRO_BATCH
 from testkit.streams.texts import EXPRESSIONS, TEXTS
 

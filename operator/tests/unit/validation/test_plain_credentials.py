@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.validation.rules.plain_credentials import find_problems
-from testkit.streams.streams import spec
+from testkit.streams.streams import MICRO_BATCH, spec
 
 
 def env(name: str, kind: str = "containers", **value: Any) -> dict[str, Any]:
@@ -30,6 +30,13 @@ def env(name: str, kind: str = "containers", **value: Any) -> dict[str, Any]:
         ({"executor": {"javaOptions": ["-Da=b -Ddb.password=x"]}}, "db.password"),
         ({"dependencies": {"jars": ["https://me:x@host/a.jar"]}}, "spec.dependencies.jars[0]"),
         ({"sink": {"custom": {"format": "f", "options": {"token": "x"}}}}, "spec.sink.custom"),
+        (
+            {
+                "sink": {"python": {"function": "m:f", "options": {"token": "x"}}},
+                "trigger": MICRO_BATCH,
+            },
+            "spec.sink.python.options",
+        ),
         *(
             (fields, "spec.")
             for name, value in (

@@ -43,6 +43,7 @@ from testkit.driver.observations import (
     REAL_TIME,
     RECOVERABLE,
     UP,
+    activity,
     committing,
 )
 
@@ -237,7 +238,7 @@ def test_runs_without_a_commit_are_few(
     for takes, failure, crashes in runs:
         state, now = _started(state, now, epoch, jitter, policy)
         epoch += int(policy is CONTINUOUS)
-        works = Activity(False, None, (7, 0, 0, 1, 0), False, None, 0, 0)
+        works = activity(work=(7, 0, 0, 1, 0))
         seen = replace(UP, has_query=True, offsets=AT, epoch=epoch, activity=works)
         state, _, _ = decide(state, replace(seen, now=now), policy, jitter)
         now += takes
@@ -304,7 +305,7 @@ def test_runs_without_a_commit_become_rare_whatever_fails(
         else:  # no copy is ever made
             break
         epoch += int(policy.mode is Mode.CONTINUOUS)
-        works = Activity(False, None, (7, 0, 0, 1, 0), False, None, 0, 0)
+        works = activity(work=(7, 0, 0, 1, 0))
         seen = replace(UP, has_query=True, offsets=AT, epoch=epoch, activity=works)
         state = decided(state, replace(seen, now=now)).state
         now += takes

@@ -1,4 +1,6 @@
-"""Judges the Python of a transform from its text: syntax, the function, and whether it has UDFs."""
+"""Judges the Python functions of a stream from their texts: syntax, the function, UDFs of a
+transform.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,13 @@ from dataclasses import replace
 from penstock.api.modes import Mode
 from penstock.api.problem import NOT_JUDGED, Problem
 from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.base import PythonFunction
+from penstock.api.v1alpha1.sinks import PythonSink
 from penstock.api.v1alpha1.transforms import PythonTransform
 
-_INLINE = "spec.transform.python.inline"
+_TRANSFORM = "spec.transform.python"
+_SINK = "spec.sink.python"
+_INLINE = f"{_TRANSFORM}.inline"
 # What makes Spark run Python for records (pyspark.sql.functions, DataFrame, GroupedData, catalog).
 _UDF_NAMES = frozenset(
     ("udf", "pandas_udf", "arrow_udf", "udtf", "arrow_udtf", "mapInPandas", "mapInArrow",
@@ -39,31 +45,43 @@ _REFUSED = (
 
 
 def judge_python(spec: StreamSpec) -> list[Problem]:
-    """Judges the transform's Python text, without running it."""
-    python = spec.transform.python
-    if python is None:
-        return []
-    if python.inline is None:
-        return list(_warn_unseen(spec, python))
+    """Judges the Python texts of transform and sink, without running them."""
+    transform, sink = spec.transform.python, spec.sink.python
+    problems: list[Problem] = []
+    if transform is not None and transform.inline is not None:
+        problems += _judge_text(spec, _TRANSFORM, transform)
+    elif transform is not None:
+        problems += _warn_unseen(spec, transform)
+    if sink is not None and sink.inline is not None:
+        problems += _judge_text(spec, _SINK, sink)
+    elif sink is not None:
+        problems.append(_not_judged(_unseen(_SINK, sink)))
+    return problems
+
+
+def _judge_text(spec: StreamSpec, field: str, python: PythonFunction) -> list[Problem]:
+    assert python.inline is not None
     try:
         tree = ast.parse(python.inline)
-        problems = list(_judge_function(tree, python))
-        return [*(problems or _judge_writes(tree)), *_warn_of_udf(spec, tree)]
+        problems = list(_judge_function(tree, field, python))
+        if not any(problem.severity == "error" for problem in problems):
+            problems += _judge_writes(tree, field, python.function.partition(":")[2])
+        return problems if field == _SINK else [*problems, *_warn_of_udf(spec, tree)]
     except (SyntaxError, ValueError) as error:  # ValueError: null bytes, integers of 5,000 digits
-        return [_unreadable(spec, error)]
+        return [_unreadable(spec, field, error)]
     except (RecursionError, MemoryError):  # CPython's parser raises MemoryError for deep text
-        return [_not_judged(f"{_INLINE} nests too deep")]
+        return [_not_judged(f"{field}.inline nests too deep")]
 
 
-def _unreadable(spec: StreamSpec, error: SyntaxError | ValueError) -> Problem:
+def _unreadable(spec: StreamSpec, field: str, error: SyntaxError | ValueError) -> Problem:
     line, column, words = 0, 0, str(error)
     if isinstance(error, SyntaxError):
         line, column, words = error.lineno or 0, error.offset or 1, error.msg
     place = f", line {line}, column {column}" if line else ""
     if spec.image is not None:  # an image of the user's own may have a newer Python
-        why = f"{_INLINE}{place}: the Python of this program cannot read it ({words})"
+        why = f"{field}.inline{place}: the Python of this program cannot read it ({words})"
         return replace(_not_judged(why), text_line=line, text_column=column)
-    message = f"{_INLINE}{place}: {words}"
+    message = f"{field}.inline{place}: {words}"
     return Problem("PythonFailed", message, text_line=line, text_column=column)
 
 
@@ -73,51 +91,112 @@ def _not_judged(why: str) -> Problem:
     )
 
 
-def _judge_function(tree: ast.Module, python: PythonTransform) -> Iterator[Problem]:
-    """Why the module certainly has no function that takes a DataFrame and returns one."""
-    field = "spec.transform.python.function"
+def _judge_function(tree: ast.Module, field: str, python: PythonFunction) -> Iterator[Problem]:
+    """Why the module certainly has no function that takes a DataFrame and returns one; for a sink,
+    that takes a DataFrame and the batch.
+    """
     name = python.function.partition(":")[2]
     members = _Members(tree)
     if name not in members.names:
         if members.is_certain:
             near = difflib.get_close_matches(name, members.names, 1)
             listed = f": did you mean {near[0]}?" if near else _listed(members.names)
-            yield Problem("PythonFailed", f"{field}: the text of inline has no {name}{listed}")
+            yield Problem(
+                "PythonFailed", f"{field}.function: the text of inline has no {name}{listed}"
+            )
         return
     functions = members.functions.get(name, [])
     if len(functions) != 1 or members.count(name) != 1 or functions[0].decorator_list:
         return
     (function,) = functions
-    place = f"{_INLINE}, line {function.lineno}: {name}"
-    if not _takes_one_argument(function.args):
-        yield Problem(
-            "PythonFailed", f"{place} must take one argument, the DataFrame of the source"
-        )
+    place = f"{field}.inline, line {function.lineno}: {name}"
+    arguments = "one argument, the DataFrame of the source"
+    if is_sink := isinstance(python, PythonSink):
+        arguments = "two arguments, the DataFrame of a batch's rows, and the batch"
+    if not _takes(2 if is_sink else 1, function.args):
+        yield Problem("PythonFailed", f"{place} must take {arguments}")
+    elif is_sink:
+        yield from _warn_of_ignored_errors(function, place)
+        if isinstance(function, ast.AsyncFunctionDef) or _yields(function):
+            yield Problem(
+                "PythonFailed",
+                f"{place} must not be async or yield: a call of such a function runs nothing of it",
+            )
     elif isinstance(function, ast.AsyncFunctionDef):
         yield Problem("PythonFailed", f"{place} must not be async: it returns a DataFrame")
     elif not _returns(function):
         yield Problem("PythonFailed", f"{place} returns nothing: it must return a DataFrame")
 
 
-RETURN_THE_ROWS = (
-    "return the rows, and name their destination in spec.sink. For a database or another service, "
-    "spec.sink.custom.format takes a data source of the image, in Java or in Python (module:Class, "
-    "with a DataSourceStreamWriter)"
-)
-
-
-def _judge_writes(tree: ast.Module) -> Iterator[Problem]:
-    """Why the module certainly starts a query of its own, as a program for spark-submit does."""
-    for node in _walk(tree.body, into_functions=True):
-        if isinstance(node, ast.Attribute) and node.attr in ("writeStream", "foreachBatch"):
+def _warn_of_ignored_errors(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, place: str
+) -> Iterator[Problem]:
+    """Of a handler for any exception that raises none: the batch counts as written after it."""
+    for node in _walk(function.body, into_functions=False):
+        if not isinstance(node, ast.ExceptHandler) or not _takes_any_error(node.type):
+            continue
+        if not any(isinstance(it, ast.Raise) for it in _walk(node.body, into_functions=False)):
             yield Problem(
-                "PythonFailed",
-                f"{_INLINE}, line {node.lineno}: the function returns the DataFrame, and Penstock "
-                f"starts the query, so {node.attr} cannot be used here: {RETURN_THE_ROWS}",
+                "BatchErrorIgnored",
+                f"{place} goes on after any exception (line {node.lineno}). Then the batch counts "
+                "as written, and its rows do not come again: end the handler with raise",
+                "warning",
                 text_line=node.lineno,
                 text_column=node.col_offset + 1,
             )
             return
+
+
+def _takes_any_error(caught: ast.expr | None) -> bool:
+    names = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(
+        name is None or (isinstance(name, ast.Name) and name.id in ("Exception", "BaseException"))
+        for name in names
+    )
+
+
+RETURN_THE_ROWS = (
+    "return the rows, and name their destination in spec.sink. To write each batch with a "
+    "function, as foreachBatch does, use spec.sink.python"
+)
+_WRITE_THE_BATCH = "write the rows of the batch that the function gets, with rows.write"
+
+
+def _judge_writes(tree: ast.Module, field: str, name: str) -> Iterator[Problem]:
+    """Why the module certainly starts a query of its own, as a program for spark-submit does."""
+    what, instead = "returns the DataFrame", RETURN_THE_ROWS
+    if field == _SINK:
+        what, instead = "writes a batch", _WRITE_THE_BATCH
+    for node in _walk(_running(tree, name), into_functions=False):
+        if isinstance(node, ast.Attribute) and node.attr in ("writeStream", "foreachBatch"):
+            yield Problem(
+                "PythonFailed",
+                f"{field}.inline, line {node.lineno}: the function {what}, and Penstock "
+                f"starts the query, so {node.attr} cannot be used here: {instead}",
+                text_line=node.lineno,
+                text_column=node.col_offset + 1,
+            )
+            return
+
+
+def _running(tree: ast.Module, name: str) -> list[ast.stmt]:
+    """The statements that run when the module is loaded and the function is called; not the end of
+    a program (`if __name__ == "__main__"`).
+    """
+    statements: list[ast.stmt] = []
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == name:
+            statements += statement.body
+        elif not (isinstance(statement, ast.If) and _compares_name(statement.test)):
+            statements.append(statement)
+    return statements
+
+
+def _compares_name(test: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and any(
+        isinstance(part, ast.Name) and part.id == "__name__"
+        for part in (test.left, *test.comparators)
+    )
 
 
 class _Members:
@@ -171,27 +250,36 @@ def _walk(body: list[ast.stmt], into_functions: bool) -> Iterator[ast.AST]:
             pending += ast.iter_child_nodes(node)
 
 
-def _takes_one_argument(arguments: ast.arguments) -> bool:
-    """Whether a call with one positional argument fits."""
+def _takes(count: int, arguments: ast.arguments) -> bool:
+    """Whether a call with so many positional arguments fits."""
     positional = [*arguments.posonlyargs, *arguments.args]
     required = len(positional) - len(arguments.defaults)
     keywords_have_defaults = all(default is not None for default in arguments.kw_defaults)
-    takes_any = arguments.vararg is not None or bool(positional)
-    return takes_any and required <= 1 and keywords_have_defaults
+    takes_all = arguments.vararg is not None or len(positional) >= count
+    return takes_all and required <= count and keywords_have_defaults
 
 
 def _returns(function: ast.FunctionDef) -> bool:
     """Whether a function may return a value, and not a generator; True if it always raises."""
-    nodes = list(_walk(function.body, into_functions=False))
-    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
+    if _yields(function):
         return False
+    nodes = list(_walk(function.body, into_functions=False))
     returns = [node for node in nodes if isinstance(node, ast.Return) and node.value is not None]
     return bool(returns) or any(isinstance(node, ast.Raise) for node in nodes)
 
 
-def _warn_unseen(spec: StreamSpec, python: PythonTransform) -> Iterator[Problem]:
+def _yields(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    nodes = _walk(function.body, into_functions=False)
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes)
+
+
+def _unseen(field: str, python: PythonFunction) -> str:
     where = "a ConfigMap" if python.config_map is not None else "the image"
-    text = f"spec.transform.python: its text is in {where}"
+    return f"{field}: its text is in {where}"
+
+
+def _warn_unseen(spec: StreamSpec, python: PythonTransform) -> Iterator[Problem]:
+    text = _unseen(_TRANSFORM, python)
     match spec.trigger.mode:
         case Mode.CONTINUOUS:
             yield Problem("PythonInContinuousMode", f"{text}: if it has a UDF, {_SLOW}", "warning")

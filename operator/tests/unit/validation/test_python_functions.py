@@ -10,7 +10,7 @@ import yaml
 
 from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.validation.python_transform import judge_python
+from penstock.validation.python_functions import judge_python
 from testkit.paths import CHECKOUT
 from testkit.streams.streams import KAFKA_TO_KAFKA
 
@@ -44,7 +44,7 @@ REFUSED = [
     ("def f(source):\n    return source.writeStream.start()", "so writeStream cannot be used here"),
     (
         "def w(b, n): pass\ndef f(s):\n    q = s.writeStream\n    return q.foreachBatch(w)",
-        "name their destination in spec.sink. For a database or another service, spec.sink.custom",
+        "name their destination in spec.sink. To write each batch with a function",
     ),
 ]
 ACCEPTED = [
@@ -134,3 +134,47 @@ def test_deep_text_is_refused_or_not_judged(text: str) -> None:
     """Never a RecursionError."""
     found = verdict(text)
     assert found
+
+
+WRITES = "def f(rows, batch):\n    try:\n        rows.write.save('a')\n    except %s:\n        %s\n"
+
+
+def of_sink(text: str) -> list[Problem]:
+    sink = {"python": {"function": "m:f", "inline": text}}
+    fields = {**KAFKA_TO_KAFKA, "transform": {}, "sink": sink, "trigger": {"microBatch": {}}}
+    return judge_python(StreamSpec.model_validate(fields))
+
+
+@pytest.mark.parametrize("caught", ["Exception as e", "BaseException", "(OSError, Exception)"])
+def test_a_sink_that_goes_on_after_any_exception_gets_a_warning(caught: str) -> None:
+    (problem,) = of_sink(WRITES % (caught, "print(1)"))
+    assert (problem.reason, problem.severity) == ("BatchErrorIgnored", "warning")
+    assert "f goes on after any exception (line 4)" in problem.message
+    assert (problem.text_line, problem.text_column) == (4, 5)
+    assert of_sink(WRITES % (caught, "raise")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WRITES % ("ValueError", "pass"),
+        "def f(rows, *more): pass",
+        "def f(rows, batch, retries=3): return rows",
+        "f = lambda rows, batch: rows.collect()",
+        "def f(rows, batch): pass\n\nif __name__ == '__main__':\n"
+        "    spark.readStream.load().writeStream.foreachBatch(f).start()",
+        "def f(rows, batch): pass\ndef main():\n    frame.writeStream.foreachBatch(f).start()",
+        "def f(rows, batch):\n    def g(it):\n        yield from it\n    rows.foreachPartition(g)",
+    ],
+)
+def test_a_sink_that_may_work_is_accepted(text: str) -> None:
+    assert of_sink(text) == []
+
+
+def test_a_sink_that_starts_a_query_is_refused() -> None:
+    for text in (
+        "def f(rows, batch):\n    rows.writeStream.start()",
+        "def f(rows, batch): pass\nframe.writeStream.foreachBatch(f).start()",
+    ):
+        (problem,) = of_sink(text)
+        assert "cannot be used here: write the rows of the batch" in problem.message

@@ -105,35 +105,39 @@ def under_way(function: Callable[[], object]) -> Iterator[BatchFunction]:
     thread = threading.Thread(target=it, args=(MagicMock(), 0))
     thread.start()
     try:
-        while it.stands_at() is None:
-            time.sleep(0.001)
+        assert BEGUN.wait(60)
         yield it
     finally:
         ENDS.set()
         thread.join()
         ENDS.clear()
+        BEGUN.clear()
     assert it.stands_at() is None
 
 
-ENDS = threading.Event()
+BEGUN, ENDS = threading.Event(), threading.Event()
 
 
 def waits() -> None:
+    BEGUN.set()
     ENDS.wait()
 
 
 def waits_in_slices() -> None:
     """In a library, which looks now and then, as many clients of servers do."""
-    subprocess.run(["sleep", "2"], timeout=60, check=True)
+    with subprocess.Popen(["sleep", "2"]) as child:
+        BEGUN.set()
+        child.wait(timeout=60)
 
 
 def computes() -> None:
-    # One call for each second, in C.
+    BEGUN.set()  # then one call after the other, each for long, in C
     while not ENDS.is_set():
         sum(range(30_000_000))
 
 
 def works_slowly() -> None:
+    BEGUN.set()
     while not ENDS.is_set():
         time.sleep(0.01)
         time.sleep(0.02)

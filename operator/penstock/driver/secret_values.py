@@ -89,12 +89,16 @@ def redact_from_now_on(files: Iterable[Path]) -> None:
 
 def values_of(refs: Mapping[str, KeyRef], secrets: Path) -> dict[str, str]:
     """The values by name, cut out from now on; without those that check_secrets refuses."""
+    global _known
     files = {name: file_of(ref, secrets) for name, ref in refs.items()}
     redact_from_now_on(files.values())
     values: dict[str, str] = {}
     for name, file in files.items():
         with contextlib.suppress(OSError, UnicodeDecodeError):
             values[name] = read(file)
+    with _lock:  # of a file that is being written the other look may have been too early
+        for value in values.values():
+            _known = _known.with_value(value)
     return values
 
 

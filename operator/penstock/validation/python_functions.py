@@ -131,15 +131,18 @@ def _judge_function(tree: ast.Module, field: str, python: PythonFunction) -> Ite
 def _warn_of_ignored_errors(
     function: ast.FunctionDef | ast.AsyncFunctionDef, place: str
 ) -> Iterator[Problem]:
-    """Of a handler for any exception that raises none: the batch counts as written after it."""
-    for node in _walk(function.body, into_functions=False):
+    """Of a handler for any exception with no raise in it or behind it."""
+    nodes = list(_walk(function.body, into_functions=False))
+    last_raise = max((node.lineno for node in nodes if isinstance(node, ast.Raise)), default=0)
+    for node in nodes:
         if not isinstance(node, ast.ExceptHandler) or not _takes_any_error(node.type):
             continue
-        if not any(isinstance(it, ast.Raise) for it in _walk(node.body, into_functions=False)):
+        if node.lineno > last_raise:
             yield Problem(
                 "BatchErrorIgnored",
-                f"{place} goes on after any exception (line {node.lineno}). Then the batch counts "
-                "as written, and its rows do not come again: end the handler with raise",
+                f"{place} goes on after any exception (line {node.lineno}). If that is one of the "
+                "write, the batch counts as written, and its rows do not come again: end the "
+                "handler with raise",
                 "warning",
                 text_line=node.lineno,
                 text_column=node.col_offset + 1,

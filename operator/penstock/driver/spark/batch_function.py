@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _REASON = "PythonSinkFailed"
+RUNS_NOTHING = "a call of such a function runs nothing of it"
 _SQL_STATE = re.compile("[0-9A-Z]{5}")
 # Attributes of a database's exceptions: of psycopg, and of psycopg2.
 _SQL_STATES = ("sqlstate", "pgcode")
@@ -101,7 +102,9 @@ class BatchFunction:
         """Raises FunctionFailedError if the function raises any exception."""
         client = rows.sparkSession.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
         self._connection = client.get_thread_connection()
-        self._clock = time.pthread_getcpuclockid(threading.get_ident())
+        # macOS has none for a thread.
+        clock_of = getattr(time, "pthread_getcpuclockid", lambda thread: -1)
+        self._clock = clock_of(threading.get_ident())
         self._thread = threading.get_ident()
         try:
             failure = self._write(rows, number)
@@ -120,14 +123,15 @@ class BatchFunction:
 
     def steps(self) -> int:
         """How often a look has found that it works: it stands elsewhere in its own file than at the
-        look before, or has computed.
+        look before, in any thread, or has computed.
         """
-        frame, now = self._frame(), time.monotonic()
-        if frame is None:
+        threads, now = sys._current_frames(), time.monotonic()
+        threads.pop(threading.get_ident(), None)  # which looks
+        if self._thread not in threads:
             self._look = None
             return self._steps
         used = self._processor_time()
-        stands_at = tuple((it, it.f_lasti) for it in self._own(frame))
+        stands_at = [(it, it.f_lasti) for each in threads.values() for it in self._own(each)]
         if self._look is not None:
             stood_at, at, had_used = self._look
             self._steps += stands_at != stood_at or used - had_used > _WORKS * (now - at)
@@ -136,7 +140,8 @@ class BatchFunction:
 
     def stands_at(self) -> str | None:
         """File, line and function of its own file; None while it does not run."""
-        for frame in self._own(self._frame()):
+        innermost = None if self._thread is None else sys._current_frames().get(self._thread)
+        for frame in self._own(innermost):
             return _place(self._file, frame.f_lineno, frame.f_code.co_name)
         return None
 
@@ -149,13 +154,10 @@ class BatchFunction:
             frame = frame.f_back
         return own
 
-    def _frame(self) -> FrameType | None:
-        return None if self._thread is None else sys._current_frames().get(self._thread)
-
     def _processor_time(self) -> float:
         try:
             return time.clock_gettime(self._clock)
-        except OSError:  # the thread has ended
+        except OSError:  # there is none, or the thread has ended
             return 0.0
 
     def _write(self, rows: DataFrame, number: int) -> Failure | None:
@@ -181,9 +183,12 @@ class BatchFunction:
         output = redacted_output() if self._sink.secret_options else contextlib.nullcontext()
         try:
             with output:
-                self._function(rows, self._batch(number))
+                result = self._function(rows, self._batch(number))
         except BaseException as error:  # also SystemExit, which would end only this thread
             return failure_of(error, self._sink.function, self._file, self._fields)
+        if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+            message = f"{self._sink.function} must not be async or a generator: {RUNS_NOTHING}."
+            return Failure(_REASON, message, permanent=True, recoverable=True)
         return None
 
     def _batch(self, number: int) -> Batch:

@@ -16,8 +16,8 @@ from penstock.api.v1alpha1.base import PythonFunction
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.secret_values import read
 
-_TEXT = "__penstock_text__"
-"""In a module that was made of one: the text, and where it comes from."""
+_OF_TEXT = "__penstock_text__"
+"""In a module that was made of one."""
 FAILED = "PythonFailed"
 
 
@@ -112,17 +112,18 @@ def _from_text(name: str, text: str, origin: str) -> types.ModuleType:
     """A module made of a text. Executors cannot import it, so its members are pickled by value."""
     from pyspark import cloudpickle
 
-    known = sys.modules.get(name)
-    if known is not None and known.__dict__.get(_TEXT) == (text, origin):
-        return known  # a query that starts again opens no second connection
     module = types.ModuleType(name)
     module.__file__ = origin
-    module.__dict__[_TEXT] = text, origin
+    module.__dict__[_OF_TEXT] = True
+    before = sys.modules.get(name)
+    sys.modules[name] = module  # where its own classes look for it (dataclasses, typing)
     try:
         exec(compile(text, origin, "exec"), module.__dict__)  # noqa: S102 - this is the feature
     except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        if before is not None:
+            sys.modules[name] = before
         raise python_error(error, f"the module {name}") from error
-    sys.modules[name] = module
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return module
 
@@ -132,24 +133,23 @@ def without_effect() -> Iterator[None]:
     """Undoes in the end what the block makes of texts: those of an edit that is only judged."""
     from pyspark import cloudpickle
 
-    before = _modules_of_texts()
+    before = dict(sys.modules)
     try:
         yield
     finally:
-        for name in _modules_of_texts().keys() - before.keys():
+        after = list(sys.modules.items())
+        made = {name for name, it in after if _is_of_text(it) and before.get(name) is not it}
+        for name in made:
             _forget_text(name)
         for name, module in before.items():
-            if sys.modules.get(name) is not module:
+            if name in made or (_is_of_text(module) and sys.modules.get(name) is not module):
                 sys.modules[name] = module
-                cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-
-
-def _modules_of_texts() -> dict[str, types.ModuleType]:
-    return {name: it for name, it in list(sys.modules.items()) if _is_of_text(it)}
+                if _is_of_text(module):
+                    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def _is_of_text(module: types.ModuleType | None) -> bool:
-    return isinstance(module, types.ModuleType) and _TEXT in module.__dict__
+    return isinstance(module, types.ModuleType) and _OF_TEXT in module.__dict__
 
 
 def _forget_text(name: str) -> None:

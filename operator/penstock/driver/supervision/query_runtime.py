@@ -267,6 +267,7 @@ class QueryRuntime:
         """Why the session or the query has ended by itself."""
         if self._application.has_stopped():
             self._batches.keep(self._query)
+            self._close_function()
             self._query, self._is_planned = None, False
             return Failure("SessionStopped", "Spark stopped the application by itself.")
         if self._query is None:

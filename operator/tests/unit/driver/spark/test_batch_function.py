@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import Failure
 from penstock.driver.spark.batch_function import Batch, BatchFunction, FunctionFailedError
 from testkit.streams.streams import MICRO_BATCH, spec, stream
+from testkit.wait import wait_for
 
 
 def made(function: Callable[..., Any]) -> BatchFunction:
@@ -98,6 +100,9 @@ def test_the_place_is_that_of_the_function_itself() -> None:
     assert message.rpartition(", in ")[2].startswith("pathlib.py, line ")
 
 
+BEGUN, ENDS = threading.Event(), threading.Event()
+
+
 @contextmanager
 def under_way(function: Callable[[], object]) -> Iterator[BatchFunction]:
     """A call of the function, in a thread."""
@@ -113,9 +118,6 @@ def under_way(function: Callable[[], object]) -> Iterator[BatchFunction]:
         ENDS.clear()
         BEGUN.clear()
     assert it.stands_at() is None
-
-
-BEGUN, ENDS = threading.Event(), threading.Event()
 
 
 def waits() -> None:
@@ -136,6 +138,11 @@ def computes() -> None:
         sum(range(30_000_000))
 
 
+def works_in_threads() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(works_slowly).result()
+
+
 def works_slowly() -> None:
     BEGUN.set()
     while not ENDS.is_set():
@@ -143,23 +150,32 @@ def works_slowly() -> None:
         time.sleep(0.02)
 
 
-def steps_in(function: Callable[[], object], looks: int) -> int:
-    with under_way(function) as it:
-        before = it.steps()
-        for _ in range(looks):
-            time.sleep(0.1)
-            it.steps()
-        return it.steps() - before
-
-
 def test_one_that_waits_takes_no_step() -> None:
-    assert steps_in(waits, 10) <= 1  # it was on its way to the call
-    assert steps_in(waits_in_slices, 10) <= 1
+    for waiting in (waits, waits_in_slices):
+        with under_way(waiting) as it:
+            before = it.steps()
+            for _ in range(10):
+                time.sleep(0.1)
+                it.steps()
+            assert it.steps() - before <= 1  # it was on its way to the call
 
 
-def test_one_that_works_takes_steps() -> None:
-    assert steps_in(computes, 10) > 2
-    assert steps_in(works_slowly, 20) > 2
+@pytest.mark.parametrize("working", [computes, works_slowly, works_in_threads])
+def test_one_that_works_takes_steps(working: Callable[[], object]) -> None:
+    with under_way(working) as it:
+        before = it.steps()
+        wait_for("three steps", lambda: it.steps() - before > 2, 60)
+
+
+def _yields(rows: Any, batch: Batch) -> Iterator[None]:
+    yield
+
+
+@pytest.mark.parametrize("function", [_yields, lambda rows, batch: _yields(rows, batch)])
+def test_a_call_that_runs_nothing_writes_no_batch(function: Callable[..., Any]) -> None:
+    failure = raised_by(function)
+    assert failure.message.startswith("m:write must not be async or a generator")
+    assert failure.permanent
 
 
 def test_it_has_memory_beside_the_heap_wherever_the_tasks_run() -> None:

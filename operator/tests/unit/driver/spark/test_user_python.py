@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import sys
 from pathlib import Path
 
@@ -31,26 +30,46 @@ def test_a_module_of_a_text_hides_none_of_the_image_for_long(
     monkeypatch.delitem(sys.modules, "a_flow")
 
 
-def test_a_text_is_run_once_and_one_that_is_only_judged_leaves_no_trace(tmp_path: Path) -> None:
-    """A module may open connections, and tasks find its classes by its name."""
-    counts = "import builtins\nbuiltins.runs = getattr(builtins, 'runs', 0) + 1\n"
-    text = f"{counts}def flow(source): return 1"
-    running = PythonTransform(function="b_flow:flow", inline=text)
-    edited = PythonTransform(function="b_flow:flow", inline=text.replace("return 1", "return 2"))
-    other = PythonTransform(function="c_flow:flow", inline=text)
-    function = load_function(running, tmp_path)
-    assert load_function(running, tmp_path) is function
-    module = sys.modules["b_flow"]
+def test_a_text_that_is_only_judged_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The classes of the one that runs are looked for in its module."""
+    (tmp_path / "d_flow.py").write_text("def flow(source): return 'image'")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = {}
+    for name, text in (("b_flow", "def flow(source): return 1"), ("d_flow", None)):
+        load_function(PythonTransform(function=f"{name}:flow", inline=text), tmp_path)
+        before[name] = sys.modules[name]
     with without_effect():
-        assert [load_function(each, tmp_path)(None) for each in (edited, other)] == [2, 1]
-    assert sys.modules["b_flow"] is module
+        for name in ("b_flow", "c_flow", "d_flow"):
+            edited = PythonTransform(function=f"{name}:flow", inline="def flow(source): return 2")
+            assert load_function(edited, tmp_path)(None) == 2
+    assert {name: sys.modules.pop(name) for name in before} == before
     assert "c_flow" not in sys.modules
-    assert load_function(running, tmp_path) is function
-    assert vars(builtins).pop("runs") == 3
-    assert "b_flow" in cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
-    with without_effect():
-        pass
-    del sys.modules["b_flow"]
+    registered = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
+    assert "b_flow" in registered
+    assert not registered & {"c_flow", "d_flow"}
+
+
+def test_a_text_may_have_classes_that_look_for_their_module(tmp_path: Path) -> None:
+    text = """
+from __future__ import annotations
+from dataclasses import dataclass
+
+@dataclass
+class Row:
+    key: int
+
+def flow(source):
+    return Row(1)
+"""
+    row = load_function(PythonTransform(function="f_flow:flow", inline=text), tmp_path)(None)
+    assert row.key == 1
+    broken = PythonTransform(function="f_flow:flow", inline=f"{text}\n1 / 0")
+    module = sys.modules["f_flow"]
+    with pytest.raises(DriverError):
+        load_function(broken, tmp_path)
+    assert sys.modules.pop("f_flow") is module
 
 
 def test_a_module_that_ends_the_process_is_a_failure(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ class Sink(SpecObject):
         ),
     )
     kafka: KafkaSink | None = Field(None, description="Write to Kafka.")
-    jdbc: JdbcSink | None = Field(None, description="Write to a table of a database.")
+    jdbc: JdbcSink | None = Field(None, description="Write to a table of PostgreSQL.")
     console: ConsoleSink | None = Field(None, description="Print to the driver's log.")
     noop: NoopSink | None = Field(None, description="Discard the records.")
     memory: MemorySink | None = Field(

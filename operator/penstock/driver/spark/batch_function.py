@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _REASON = "PythonSinkFailed"
-RUNS_NOTHING = "a call of such a function runs nothing of it"
 _SQL_STATE = re.compile("[0-9A-Z]{5}")
 # Attributes of a database's exceptions: of psycopg, and of psycopg2.
 _SQL_STATES = ("sqlstate", "pgcode")
@@ -187,7 +186,8 @@ class BatchFunction:
         except BaseException as error:  # also SystemExit, which would end only this thread
             return failure_of(error, self._sink.function, self._file, self._fields)
         if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
-            message = f"{self._sink.function} must not be async or a generator: {RUNS_NOTHING}."
+            name = self._sink.function
+            message = f"{name} must not be async or a generator: a call of it runs nothing of it."
             return Failure(_REASON, message, permanent=True, recoverable=True)
         return None
 

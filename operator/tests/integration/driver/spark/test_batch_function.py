@@ -6,10 +6,12 @@ import json
 import threading
 from collections import Counter
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+import yaml
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.environment import LocalEnvironment
@@ -23,6 +25,7 @@ from testkit.driver.driver_process import driver
 from testkit.driver.fake_kubelet import POLLING, Kubelet, driver_pod
 from testkit.driver.in_process_driver import running, second_jvm
 from testkit.kafka.topics import Topics
+from testkit.paths import CHECKOUT
 from testkit.streams.streams import MICRO_BATCH, kafka_source, stream
 from testkit.wait import wait_for
 
@@ -326,3 +329,80 @@ def test_killed_over_a_batch_the_next_driver_gives_it_again(
     twice, again = noted(path)[1:3]
     assert twice == again
     assert sum(values(path).values()) == 40
+
+
+def documented(page: str, heading: str, options: dict[str, str]) -> dict[str, Any]:
+    """Transform and sink of the example below a heading, with a test's own options."""
+    text = (CHECKOUT / "docs" / page).read_text().partition(f"\n## {heading}\n")[2]
+    example = yaml.safe_load(text.split("```")[1].removeprefix("yaml"))
+    python = {key: it for key, it in example["sink"]["python"].items() if key != "secretOptions"}
+    return {"transform": example["transform"], "sink": {"python": {**python, "options": options}}}
+
+
+@pytest.mark.proves("recipes.md#one-batch-into-several-places")
+def test_a_batch_is_written_into_several_places(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """And a batch that comes again replaces its files."""
+    source, ids, lake = topics.make(2), topics.make(), tmp_path / "lake"
+    options = {"path": str(lake), "brokers": topics.bootstrap, "topic": ids}
+    of_page = documented("recipes.md", "One batch into several places", options)
+    kafka = kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest")
+    it = stream(kafka, trigger=MICRO_BATCH, **of_page)
+    topics.send(source, range(50))
+    with running(it, jvm, tmp_path / "checkpoint") as driver:
+        driver.wait_committed(50)
+        topics.send(source, range(50, 100))
+        driver.wait_committed(100)
+    (tmp_path / "checkpoint" / "commits" / str(driver.last.epoch)).unlink()  # as if it was lost
+    with running(it, jvm, tmp_path / "checkpoint") as driver:
+        driver.wait_ready()
+        assert driver.runtime.session is not None
+        rows = driver.runtime.session.read.parquet(str(lake)).collect()
+    assert sorted(int(row.payment) for row in rows) == list(range(100))
+    assert {row.generation for row in rows} == {0}
+    records = [json.loads(message.value()) for message in topics.messages(ids)]
+    assert {int(record["payment"]) for record in records} == set(range(100))
+    assert len(records) > 100
+
+
+class _Service(BaseHTTPRequestHandler):
+    """Keeps what is sent to it; at first it answers that it is not there."""
+
+    posts: ClassVar[dict[str, list[str]]] = {}
+    down: ClassVar[int] = 2
+
+    def do_POST(self) -> None:
+        lines = self.rfile.read(int(self.headers["Content-Length"])).decode().splitlines()
+        if type(self).down > 0:
+            type(self).down -= 1
+            self.send_error(503)
+            return
+        self.posts.setdefault(self.path, []).extend(lines)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.mark.proves("python.md#a-function-as-sink")
+def test_a_service_gets_the_batches_once_it_is_there(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    source, server = topics.make(2), ThreadingHTTPServer(("127.0.0.1", 0), _Service)
+    threading.Thread(target=server.serve_forever).start()
+    options = {"url": f"http://127.0.0.1:{server.server_address[1]}/", "token": "t"}
+    of_page = documented("python.md", "A function as sink", options)
+    kafka = kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest")
+    topics.send(source, range(50))
+    try:
+        with running(stream(kafka, trigger=MICRO_BATCH, **of_page), jvm, tmp_path) as driver:
+            report = driver.wait_failure("PythonSinkFailed")
+            assert report.last_failure is not None
+            assert "raised HTTPError, in inline, line 10, write, in" in report.last_failure.message
+            driver.wait_committed(50)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert all(path.startswith("/?batch=0-") for path in _Service.posts)
+    lines = [json.loads(line) for lines in _Service.posts.values() for line in lines]
+    assert sorted(int(line["text"]) for line in lines) == list(range(50))

@@ -117,7 +117,7 @@ from pathlib import Path
 
 def note(rows, batch):
     values = [int(row.value) for row in rows.select("value").collect()]
-    if 4711 in values and not Path(batch.options["path"] + ".repaired").exists():
+    if 471147114711 in values and not Path(batch.options["path"] + ".repaired").exists():
         with open(batch.options["path"] + ".tries", "a") as file:
             file.write(f"{batch} {values}\\n")
         %s
@@ -130,12 +130,12 @@ def note(rows, batch):
     ("statement", "reason", "says"),
     [
         (
-            "raise ValueError('record 4711')",
+            "raise ValueError('record 471147114711')",
             "PythonSinkFailed",
             "m:note raised ValueError, in inline, line 9, note.",
         ),
         (
-            "__import__('json').loads('4711,')",
+            "__import__('json').loads('471147114711,')",
             "PythonSinkFailed",
             "m:note raised JSONDecodeError, in inline, line 9, note, in decoder.py, line ",
         ),
@@ -176,7 +176,7 @@ def test_a_batch_over_which_it_fails_comes_again_under_its_number(
     with running(it, jvm, tmp_path / "checkpoint", policy) as driver:
         topics.send(source, range(10))
         driver.wait_committed(10)
-        topics.send(source, range(4700, 4720))
+        topics.send(source, range(471147114700, 471147114720))
         report = driver.wait_failure(reason)
         assert report.last_failure is not None
         assert says in report.last_failure.message
@@ -188,9 +188,11 @@ def test_a_batch_over_which_it_fails_comes_again_under_its_number(
         # One of the query's, and one by which Java tells what it has dropped.
         wait_for("few threads", lambda: _threads() <= threads + 2)
         shown = "".join(report.model_dump_json() for report in driver.reports)
-    assert Counter(path.read_text().split()) == Counter(map(str, [*range(10), *range(4700, 4720)]))
-    assert "4711" not in shown
-    assert "4711" not in jvm_log.read_text()[logged:]
+    assert Counter(path.read_text().split()) == Counter(
+        map(str, [*range(10), *range(471147114700, 471147114720)])
+    )
+    assert "4711471147" not in shown
+    assert "4711471147" not in jvm_log.read_text()[logged:]
 
 
 _SOME = """

@@ -62,7 +62,7 @@ class RaisedInPython:
     def place(self) -> str:
         """Its class, and where it was raised, as a sentence."""
         last = self.frames[-1] if self.frames else None
-        where = f" in {PurePath(last.file).name}, line {last.line}, {last.function}" if last else ""
+        where = f" in {place_of(last.file, last.line, last.function)}" if last else ""
         return f"{self.name or 'An exception'}{where}."
 
     @property
@@ -102,6 +102,11 @@ class RaisedInPython:
     @property
     def _imports(self) -> bool:
         return bool(self.frames) and _IMPORT_STATEMENT.match(self.frames[-1].code) is not None
+
+
+def place_of(file: str, line: object, function: str) -> str:
+    """Where a call of Python's is, in words."""
+    return f"{PurePath(file).name}, line {line}, {function}"
 
 
 def read_telling_traceback(text: str) -> RaisedInPython | None:

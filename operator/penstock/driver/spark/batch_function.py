@@ -17,7 +17,6 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from pathlib import PurePath
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from penstock.driver.environment import Environment
 from penstock.driver.exceptions.chain import ExceptionInfo, read_python_chain
 from penstock.driver.exceptions.classify import classify, classify_exception
 from penstock.driver.exceptions.malformed_records import SchemaField
-from penstock.driver.exceptions.python_traceback import ERRORS_OF_CODE
+from penstock.driver.exceptions.python_traceback import ERRORS_OF_CODE, place_of
 from penstock.driver.failures import Failure
 from penstock.driver.secret_values import redacted_output, values_of
 
@@ -141,7 +140,7 @@ class BatchFunction:
         """File, line and function of its own file; None while it does not run."""
         innermost = None if self._thread is None else sys._current_frames().get(self._thread)
         for frame in self._own(innermost):
-            return _place(self._file, frame.f_lineno, frame.f_code.co_name)
+            return place_of(self._file, frame.f_lineno, frame.f_code.co_name)
         return None
 
     def _own(self, innermost: FrameType | None) -> list[FrameType]:
@@ -221,13 +220,13 @@ def _failure_of(
     error: BaseException, function: str, file: str, fields: Collection[SchemaField]
 ) -> Failure:
     frames = traceback.extract_tb(error.__traceback__)
-    own = [_place(it.filename, it.lineno, it.name) for it in frames if it.filename == file][-1:]
+    own = [place_of(it.filename, it.lineno, it.name) for it in frames if it.filename == file][-1:]
     chain = read_python_chain(error)
     if any(exception.in_task for exception in chain):
         failure = classify(chain, reads_ahead=True, fields=fields)
         message = " ".join([failure.message, *(f"{function} was at {place}." for place in own)])
         return replace(failure, message=message)
-    raised = [_place(it.filename, it.lineno, it.name) for it in frames[-1:]]
+    raised = [place_of(it.filename, it.lineno, it.name) for it in frames[-1:]]
     name, states = type(error).__qualname__, [getattr(error, it, None) for it in _SQL_STATES]
     if any("java.lang.Throwable" in exception.classes for exception in chain):
         raised = []  # in Py4J
@@ -247,10 +246,6 @@ def _failure_of(
 def _name_in_java(chain: list[ExceptionInfo]) -> str:
     cause = next((it for it in reversed(chain) if it.condition), chain[-1])
     return cause.condition or cause.classes[0]
-
-
-def _place(file: str, line: int | None, function: str) -> str:
-    return f"{PurePath(file).name}, line {line}, {function}"
 
 
 def _file_of(function: Any) -> str:
